@@ -97,12 +97,12 @@ class Profiler {
 /// profiler. The name must be a literal.
 class ProfileScope {
  public:
-  /// For an operation's forward: Phase::forward with an active tape, otherwise Phase::inference.
+  /// Measures an operation's forward pass, in Phase::inference if no tape is active.
   explicit ProfileScope(const char* operation) : profiler_(execution_context().profiler) {
     if (profiler_ != nullptr) [[unlikely]]
       begin_forward(operation);
   }
-  /// For other code, in a phase.
+  /// Measures other code, in the given phase.
   ProfileScope(const char* name, Phase phase) : profiler_(execution_context().profiler) {
     if (profiler_ != nullptr) [[unlikely]]
       begin(name, phase);

@@ -63,7 +63,7 @@ inline Tensor random_uniform(const Shape& shape, const RandomStream& random, DTy
 }
 
 /// Independent normal random numbers: value i is mean + standard_deviation * random.normal(i).
-/// Otherwise as `random_uniform`.
+/// Otherwise the same as `random_uniform`.
 ///
 /// mean, standard_deviation  finite, standard_deviation >= 0
 /// throws                    ValueError if the stream is off or a number is out of range.
@@ -74,7 +74,7 @@ inline Tensor random_normal(const Shape& shape, const RandomStream& random, DTyp
   return random_normal(shape, random, 0.0, 1.0, dtype);
 }
 
-/// Independent random whole numbers, as torch.randint: value i is
+/// Independent random whole numbers, like torch.randint: value i is
 /// low + floor((high - low) * random.uniform(i)).
 ///
 /// low, high  low < high
@@ -82,9 +82,9 @@ inline Tensor random_normal(const Shape& shape, const RandomStream& random, DTyp
 /// throws     ValueError if the stream is off or low >= high.
 Ids random_ids(const Shape& shape, const RandomStream& random, std::int32_t low, std::int32_t high);
 
-/// The numbers 0 to n - 1 in random order, as torch.randperm (Fisher-Yates): for i = n - 1, ..., 1,
-/// number i is exchanged with number floor((i + 1) * random.uniform(i)). Parts of it split a data
-/// set:
+/// The numbers 0 to n - 1 in random order, like torch.randperm. Fisher-Yates: for
+/// i = n - 1, ..., 1, swaps number i with number floor((i + 1) * random.uniform(i)). Its slices
+/// split a data set:
 ///
 ///     const Ids order = random_permutation(x.shape()[0], RandomStream(seed).named("split"));
 ///     const Tensor train_x = x[slice(order, 0, 0, 800)], test_x = x[slice(order, 0, 800, 1000)];
@@ -94,7 +94,7 @@ Ids random_ids(const Shape& shape, const RandomStream& random, std::int32_t low,
 /// throws   ValueError if the stream is off or n is more than 2^31.
 Ids random_permutation(std::size_t n, const RandomStream& random);
 
-/// Samples an index from each row of logits, as mlx.random.categorical or
+/// Samples an index from each row of logits, like mlx.random.categorical or
 /// torch.distributions.Categorical(logits=logits).sample(): index j with the probability
 /// p_j = softmax(logits)_j. To sample at a temperature T, pass logits / T.
 ///

@@ -239,7 +239,7 @@ void Tape::backward(const Tensor& y, const Tensor& dy) {
   }
 }
 
-/// Runs the backward of a record if there is a gradient of its output.
+/// Runs the backward pass of a record if there is a gradient of its output.
 void Tape::propagate(const Record& record) {
   GradientSlot& output = *record.output();
   if (!output.filled()) return;

@@ -113,7 +113,7 @@ class Tape {
   /// one element and must have been computed under this tape from a tensor that requires a
   /// gradient, or be a leaf itself; otherwise throws ShapeError or ValueError. Also throws
   /// ValueError if the values of an input changed after an operation used them
-  /// (Tensor::mutable_values). Errors in the backward of an operation name the operation.
+  /// (Tensor::mutable_values). Errors in the backward pass of an operation name the operation.
   void backward(const Tensor& loss);
   /// From an output of any shape, given dL/dy.
   void backward(const Tensor& y, const Tensor& dy);

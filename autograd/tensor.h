@@ -69,7 +69,7 @@ class Tensor {
     return from(shape, std::span(values.begin(), values.size()), dtype);
   }
   /// One axis: Tensor::from({1.5, 2.5}, DType::float64) has shape (2). The type of `dtype` is
-  /// deduced so that {} is never taken for one.
+  /// deduced, so that {} is never converted to a DType.
   static Tensor from(std::initializer_list<double> values, std::same_as<DType> auto dtype) {
     return from({values.size()}, values, dtype);
   }
@@ -134,7 +134,7 @@ class Tensor {
 
   /// The values without the gradient: a constant for operations, in the same memory.
   Tensor detach() const { return viewed_as(shape()); }
-  /// View of the values with another shape of equal size, without a copy and without recording.
+  /// View of the values with a different shape of equal size, without a copy and without recording.
   /// Throws ShapeError if the sizes differ.
   Tensor viewed_as(const Shape& shape) const;
   /// A copy of the values, recorded as an operation: dL/dx = dL/dy. A leaf with the same values is
@@ -222,7 +222,7 @@ DType common_dtype(const char* operation, const Tensor& a, const Tensor& b);
 ///     [[  1, 2.5],
 ///      [ -3, nan]]  (2, 2) float32
 ///
-/// Of a tensor with more than 1,000 values, the first and the last three indices of each longer
+/// If a tensor has more than 1,000 values, only the first and the last three indices of each longer
 /// axis are shown. An empty handle is "(no tensor)".
 std::string to_string(const Tensor& tensor);
 /// Writes to_string(tensor).

@@ -35,7 +35,7 @@ class EncoderLayer {
   EncoderLayer(const Scope& scope, std::size_t d_model, const EncoderLayerOptions& options = {});
   /// x (batch, n, d_model) -> the same shape
   Tensor operator()(const Tensor& x, const AttentionMask& mask, const Mode& mode) const;
-  /// Inference with a causal mask, some tokens at a time, see MultiHeadAttention::extend().
+  /// Inference with a causal mask, a few tokens at a time, see MultiHeadAttention::extend().
   Tensor extend(const Tensor& x, KeyValueCache& cache) const;
 
  private:
@@ -64,7 +64,7 @@ class Encoder {
   /// x (batch, n, d_model) -> the same shape
   Tensor operator()(const Tensor& x, const AttentionMask& mask, const Mode& mode) const;
 
-  /// Inference with a causal mask, some tokens at a time: appends the tokens of x (rows, n,
+  /// Inference with a causal mask, a few tokens at a time: appends the tokens of x (rows, n,
   /// d_model) to the caches and returns their output, which equals the output of one
   /// call with all tokens and AttentionMask::causal().
   ///
@@ -115,7 +115,7 @@ class DecoderLayer {
 
   /// The cache before the first target token.
   DecoderLayerCache read(const Tensor& memory) const { return {{}, cross_attn_.read(memory)}; }
-  /// Inference, some tokens at a time; see Decoder::extend().
+  /// Inference, a few tokens at a time; see Decoder::extend().
   Tensor extend(const Tensor& x, DecoderLayerCache& cache, const AttentionMask& cross) const;
 
  private:
@@ -147,7 +147,7 @@ class Decoder {
 
   /// The caches of all layers before the first target token.
   std::vector<DecoderLayerCache> read(const Tensor& memory) const;
-  /// Inference with a causal mask, some tokens at a time: appends the tokens of x (rows, n,
+  /// Inference with a causal mask, a few tokens at a time: appends the tokens of x (rows, n,
   /// d_model) to the caches and returns their output, which equals the output of one
   /// call with all tokens and AttentionMask::causal().
   ///

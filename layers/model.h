@@ -113,7 +113,7 @@ class Network {
     return nullptr;
   }
 
-  /// The network itself, or the wrapped network of a wrapper that checks another network.
+  /// This network; a wrapper, such as one that checks results, returns the network inside it.
   virtual const Network& unwrapped() const { return *this; }
 };
 

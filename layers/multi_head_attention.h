@@ -36,7 +36,7 @@ class KeyValueCache {
   /// (rows, capacity >= length, width); values after the first `length` tokens are undefined. An
   /// empty handle before the first append().
   const Tensor& keys() const { return keys_; }
-  /// As keys().
+  /// Same as keys(), for the values.
   const Tensor& values() const { return values_; }
 
   /// Appends tokens to every sequence: (rows, any length, width) each.
@@ -135,10 +135,10 @@ class MultiHeadAttention {
   Tensor operator()(const Tensor& queries, const Tensor& memory, const AttentionMask& mask,
                     const Mode& mode) const;
 
-  /// Self-attention in inference, some tokens at a time: appends the tokens of x (rows, n, d_model)
-  /// to the cache and returns their output. Their positions start at cache.length(); each token
-  /// attends to itself and to all tokens before it. The output equals the output of one call with
-  /// all tokens and AttentionMask::causal().
+  /// Self-attention in inference, a few tokens at a time: appends the tokens of x (rows, n,
+  /// d_model) to the cache and returns their output. Their positions start at cache.length(); each
+  /// token attends to itself and to all tokens before it. The output equals the output of one call
+  /// with all tokens and AttentionMask::causal().
   Tensor extend(const Tensor& x, KeyValueCache& cache) const;
 
   /// The projected keys and values of a memory, for attend().

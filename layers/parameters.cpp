@@ -37,7 +37,7 @@ Tensor Parameters::initial(const std::string& name, const Shape& shape,
                            const Initializer& initializer) const {
   if (find(name) != nullptr ||
       std::ranges::find(buffers_, name, &NamedTensor::name) != buffers_.end()) {
-    throw ValueError(fmt::format("parameters: `{}` exists already", name));
+    throw ValueError(fmt::format("parameters: `{}` already exists", name));
   }
   if (gathered_) {
     throw ValueError(fmt::format("parameters: `{}` cannot be created after `gather`", name));

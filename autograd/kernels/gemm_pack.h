@@ -17,8 +17,8 @@ namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 
 namespace internal {
 
-/// Calls body(0), ..., body(n - 1) with constants, so that arrays which only they index can be
-/// kept in registers.
+/// Calls body(0), ..., body(n - 1) with compile-time constants, so that arrays indexed only by them
+/// can be kept in registers.
 template <std::size_t n, class Body>
 [[gnu::always_inline]] inline void unrolled(const Body& body) {
   [&]<std::size_t... I>(std::index_sequence<I...>) __attribute__((always_inline)) {
@@ -159,7 +159,7 @@ void pack_transposed_strip(std::size_t height, const T* in, std::size_t stride, 
 
 /// Packs the block a[begin..end)[p..p + k), in strips of the height of tiles. A strip of height h
 /// that starts at row i is packed[(i - begin) * k + ...] and holds a(i + r, p + q) at [q][r], with
-/// h elements for each q. Writes up to a vector beyond the last element.
+/// h elements for each q. May write up to one vector past the end.
 template <class T>
 void pack_rows(const Operand<T>& a, std::size_t begin, std::size_t end, std::size_t p,
                std::size_t k, T* packed) {

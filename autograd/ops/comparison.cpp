@@ -21,7 +21,7 @@ using kernels::Binary;
 using kernels::Function;
 using kernels::Unary;
 
-/// a where the condition is not 0, else b; all have one shape.
+/// a where the condition is not 0, else b; all have the same shape.
 Tensor where_values(const Tensor& condition, const Tensor& a, const Tensor& b) {
   Tensor y = Tensor::empty(a.shape(), a.dtype());
   dispatch(a.dtype(), [&]<class T>() {

@@ -13,23 +13,25 @@ namespace tapestry {
 /// returns  the broadcast shape, in the element type of the operands; it needs no gradient.
 /// throws   ShapeError if the shapes do not broadcast, DTypeError if the element types differ.
 Tensor less(const Tensor& a, const Tensor& b);
-/// As `less`, for a <= b.
+/// Same as `less` for a <= b.
 Tensor less_equal(const Tensor& a, const Tensor& b);
-/// As `less`, for a = b.
+/// Same as `less` for a = b.
 Tensor equal(const Tensor& a, const Tensor& b);
 /// \overload
 inline Tensor equal(const Tensor& a, double b) { return equal(a, Tensor::scalar(b, a.dtype())); }
-/// As `less`, for a != b: 1 where a or b is NaN.
+/// Same as `less` for a != b: 1 where a or b is NaN.
 Tensor not_equal(const Tensor& a, const Tensor& b);
 /// \overload
 inline Tensor not_equal(const Tensor& a, double b) {
   return not_equal(a, Tensor::scalar(b, a.dtype()));
 }
-inline Tensor operator<(const Tensor& a, const Tensor& b) { return less(a, b); }  ///< As less().
-/// As less_equal().
+/// Same as less().
+inline Tensor operator<(const Tensor& a, const Tensor& b) { return less(a, b); }
+/// Same as less_equal().
 inline Tensor operator<=(const Tensor& a, const Tensor& b) { return less_equal(a, b); }
-inline Tensor operator>(const Tensor& a, const Tensor& b) { return less(b, a); }  ///< As less().
-/// As less_equal().
+/// Same as less().
+inline Tensor operator>(const Tensor& a, const Tensor& b) { return less(b, a); }
+/// Same as less_equal().
 inline Tensor operator>=(const Tensor& a, const Tensor& b) { return less_equal(b, a); }
 /// \overload
 inline Tensor operator<(const Tensor& a, double b) { return a < Tensor::scalar(b, a.dtype()); }
@@ -43,7 +45,7 @@ inline Tensor operator>=(const Tensor& a, double b) { return a >= Tensor::scalar
 /// Element-wise choice with broadcasting: y = a where the condition is not 0, and b elsewhere. NaN
 /// and infinity of the operand that is not chosen have no effect.
 ///
-/// condition, a, b  broadcastable shapes and one element type; a and b may be numbers, which are
+/// condition, a, b  broadcastable shapes, the same element type; a and b may be numbers, which are
 ///                  converted to the element type of the condition.
 /// returns          the broadcast shape.
 /// throws           ShapeError if the shapes do not broadcast, DTypeError if the types differ.

@@ -202,7 +202,7 @@ Tensor dropout_add(const Tensor& residual, const Tensor& x, double rate,
                    const RandomStream& random) {
   common_dtype(DropoutAdd::name, residual, x);
   if (residual.shape() != x.shape()) {
-    throw ShapeError(fmt::format("{}: residual has shape {} and x {}, expected one shape",
+    throw ShapeError(fmt::format("{}: residual has shape {} and x {}, expected equal shapes",
                                  DropoutAdd::name, to_string(residual.shape()),
                                  to_string(x.shape())));
   }
@@ -223,7 +223,7 @@ Tensor residual_add(const Tensor& residual, const Tensor& x, const ResidualAddOp
   }
   common_dtype(ResidualAdd::name, residual, x);
   if (residual.shape() != x.shape()) {
-    throw ShapeError(fmt::format("{}: residual has shape {} and x {}, expected one shape",
+    throw ShapeError(fmt::format("{}: residual has shape {} and x {}, expected equal shapes",
                                  ResidualAdd::name, to_string(residual.shape()),
                                  to_string(x.shape())));
   }

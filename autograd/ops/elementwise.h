@@ -13,7 +13,7 @@ namespace tapestry {
 ///
 /// dL/da = dL/dy and dL/db = dL/dy, summed over the broadcast axes of the operand.
 Tensor add(const Tensor& a, const Tensor& b);
-inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }  ///< As add().
+inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }  ///< Same as add().
 /// \overload
 inline Tensor operator+(const Tensor& a, double b) { return add(a, Tensor::scalar(b, a.dtype())); }
 /// \overload
@@ -23,7 +23,7 @@ inline Tensor operator+(double a, const Tensor& b) { return add(Tensor::scalar(a
 ///
 /// dL/da = dL/dy and dL/db = -dL/dy, summed over the broadcast axes of the operand.
 Tensor sub(const Tensor& a, const Tensor& b);
-inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }  ///< As sub().
+inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }  ///< Same as sub().
 /// \overload
 inline Tensor operator-(const Tensor& a, double b) { return sub(a, Tensor::scalar(b, a.dtype())); }
 /// \overload
@@ -33,14 +33,14 @@ inline Tensor operator-(double a, const Tensor& b) { return sub(Tensor::scalar(a
 ///
 /// dL/da = dL/dy * b and dL/db = dL/dy * a, summed over the broadcast axes of the operand.
 Tensor mul(const Tensor& a, const Tensor& b);
-inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }  ///< As mul().
+inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }  ///< Same as mul().
 
 /// Element-wise quotient with broadcasting: y = a / b. Shapes and errors as for `add`; division by
 /// zero gives infinity or NaN as in IEEE 754.
 ///
 /// dL/da = dL/dy / b and dL/db = -dL/dy * a / b^2, summed over the broadcast axes of the operand.
 Tensor div(const Tensor& a, const Tensor& b);
-inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }  ///< As div().
+inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }  ///< Same as div().
 /// \overload
 inline Tensor operator/(const Tensor& a, double b) { return div(a, Tensor::scalar(b, a.dtype())); }
 /// \overload
@@ -50,15 +50,15 @@ inline Tensor operator/(double a, const Tensor& b) { return div(Tensor::scalar(a
 ///
 /// dL/dx = -dL/dy.
 Tensor neg(const Tensor& x);
-inline Tensor operator-(const Tensor& x) { return neg(x); }  ///< As neg().
+inline Tensor operator-(const Tensor& x) { return neg(x); }  ///< Same as neg().
 
 /// Element-wise product with a constant: y = factor * x, any shape.
 ///
 /// dL/dx = factor * dL/dy.
 Tensor scale(const Tensor& x, double factor);
-/// As scale().
+/// Same as scale().
 inline Tensor operator*(double factor, const Tensor& x) { return scale(x, factor); }
-/// As scale().
+/// Same as scale().
 inline Tensor operator*(const Tensor& x, double factor) { return scale(x, factor); }
 
 /// x += y means x = x + y, and likewise -=, *= and /=. Nothing is modified in place: x becomes a

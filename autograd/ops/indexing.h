@@ -10,7 +10,7 @@
 
 namespace tapestry {
 
-/// The parts of x at the given indices of an axis, as torch.index_select or numpy.take: for x of
+/// The parts of x at the given indices of an axis, like torch.index_select or numpy.take: for x of
 /// shape (n, d), index_select(x, 0, Ids::from({4, 1})) has rows 4 and 1. `x[ids]` is the same for
 /// axis 0. Copies.
 ///
@@ -24,7 +24,7 @@ namespace tapestry {
 /// indices.
 Tensor index_select(const Tensor& x, std::ptrdiff_t axis, const Ids& index);
 
-/// One element of x for each element of index, as torch.gather. For two axes and axis 1:
+/// One element of x for each element of index, like torch.gather. For two axes and axis 1:
 /// y[i][j] = x[i][index[i][j]]; for axis 0: y[i][j] = x[index[i][j]][j].
 ///
 /// axis     counted from the front, or from the back if negative.
@@ -62,7 +62,7 @@ TopK topk(const Tensor& x, std::size_t k, std::ptrdiff_t axis = -1);
 /// throws   ShapeError if x is a scalar, ValueError if k is out of range or if a tape records x.
 TopK topk_log_softmax(const Tensor& x, std::size_t k);
 
-/// A vector for each id that is 1 at the id and 0 elsewhere, as torch.nn.functional.one_hot.
+/// A vector for each id that is 1 at the id and 0 elsewhere, like torch.nn.functional.one_hot.
 ///
 /// ids      (...), each in [0, classes).
 /// returns  (..., classes); it needs no gradient.

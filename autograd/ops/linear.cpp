@@ -144,7 +144,7 @@ struct HeadLinear {
   }
 };
 
-/// A stack of matrices of one shape. Each matrix may be used transposed.
+/// A stack of matrices of the same shape. Each matrix may be used transposed.
 struct Matrices {
   Shape batch;                // leading axes
   std::size_t rows, columns;  // of a matrix as stored

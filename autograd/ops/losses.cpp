@@ -298,14 +298,14 @@ struct MeanSquaredError {
 
 namespace {
 
-/// Throws ShapeError or DTypeError, naming `operation`, unless both have one shape, which is not
-/// empty, and one element type.
+/// Throws ShapeError or DTypeError, naming `operation`, unless both have the same non-empty
+/// shape and the same element type.
 void require_pairs(const char* operation, const char* which, const Tensor& prediction,
                    const Tensor& target) {
   common_dtype(operation, prediction, target);
   if (prediction.shape() == target.shape() && prediction.size() > 0) return;
   throw ShapeError(
-      fmt::format("{}: {} shape {} and target {}, expected one shape with at least 1 element",
+      fmt::format("{}: {} shape {} and target {}, expected equal shapes with at least 1 element",
                   operation, which, to_string(prediction.shape()), to_string(target.shape())));
 }
 

@@ -21,7 +21,7 @@ namespace {
 
 struct Reshape {
   static constexpr const char* name = "reshape";
-  static constexpr const char* formula = "y = x with another shape";
+  static constexpr const char* formula = "y = x with a different shape";
   static constexpr const char* derivative = "dL/dx = dL/dy with the shape of x";
   Shape shape;
 

@@ -13,7 +13,7 @@ namespace tapestry {
 /// An extent for `reshape` that is computed from the other extents.
 inline constexpr std::size_t inferred = std::numeric_limits<std::size_t>::max();
 
-/// Values of x, in the same row-major order, with another shape: `reshape(x, {8, inferred})`.
+/// Values of x, in the same row-major order, with a different shape: `reshape(x, {8, inferred})`.
 /// Shares x's memory.
 ///
 /// shape    same number of elements as x; at most one extent may be `inferred`.
@@ -93,7 +93,7 @@ Tensor slice(const Tensor& x, std::ptrdiff_t axis, std::ptrdiff_t begin, std::pt
 /// dL/dx = dL/dy at the index and 0 elsewhere.
 Tensor select(const Tensor& x, std::ptrdiff_t axis, std::ptrdiff_t index);
 
-/// Divides x along an axis into parts of the given extents, as torch.split. Copies.
+/// Divides x along an axis into parts of the given extents, like torch.split. Copies.
 ///
 /// extents  extents of the parts; their sum must be the extent of the axis.
 /// axis     counted from the front, or from the back if negative.

@@ -114,7 +114,7 @@ struct TextContent {
   bool any_size = false;  ///< allows max_text_bytes instead of the memory of this machine
 };
 
-/// The texts and limits for opening a text file with this content.
+/// The messages and limits for opening a text file with this content.
 FileKind file_kind(const TextContent& content);
 
 /// Reads the lines of a UTF-8 text file one by one, in bounded memory.

@@ -184,7 +184,7 @@ void check_labels(ImageFile& arrays, const std::string& part, const Vocabulary& 
                              "name a file with images"));
 }
 
-/// As read_image_table(), for a file of any format.
+/// Same as read_image_table() for a file of any format.
 ImageFile read_images(const std::string& part, const std::filesystem::path& path,
                       const ImageOptions& options, const Vocabulary* classes, OnBadLine on_bad_line,
                       Corpus& corpus) {

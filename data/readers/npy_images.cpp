@@ -289,7 +289,7 @@ bool visit_integers(const NpyType& type, F&& f) {
   return true;
 }
 
-/// As visit_integers(), for all numeric types.
+/// Same as visit_integers() for all numeric types.
 template <class F>
 bool visit_numbers(const NpyType& type, F&& f) {
   const bool swap = type.big_endian;

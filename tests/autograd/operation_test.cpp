@@ -198,7 +198,7 @@ struct Broken {
   }
 };
 
-TEST_CASE("an error in the backward of a list names the input, counted from 1") {
+TEST_CASE("an error in the backward pass of a list names the input, counted from 1") {
   const std::vector<Tensor> inputs{leaf(1.0), leaf(2.0)};
   Tape tape;
   const Tensor y = apply_to_list(Broken{}, inputs);
@@ -242,7 +242,7 @@ TEST_CASE("a leaf copies a contribution, other tensors share it; neither writes 
   }
 }
 
-TEST_CASE("a contribution of another shape or element type is rejected") {
+TEST_CASE("a contribution of the wrong shape or element type is rejected") {
   GradientSlot slot = leaf_slot({3}, DType::float32);
   check_error<ShapeError>("gradient:|(1)|(3)",
                           [&] { slot.add(Tensor::zeros({1}, DType::float32)); });

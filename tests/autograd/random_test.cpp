@@ -214,7 +214,7 @@ TEST_CASE("a random permutation has each number once, and every order is equally
   for (const auto& [permutation, count] : counts) CHECK(std::abs(count - 1000) < 155);  // 5 sd
 }
 
-TEST_CASE("a random permutation exchanges numbers as documented, and may be empty") {
+TEST_CASE("a random permutation swaps numbers as documented, and may be empty") {
   const RandomStream stream(8);
   std::vector<std::int32_t> expected{0, 1, 2, 3, 4};
   for (std::size_t i = 4; i >= 1; --i) {

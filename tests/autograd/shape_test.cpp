@@ -137,7 +137,7 @@ TEST_CASE("ids are made from rows, from a shape and a value, and from values") {
   CHECK(Ids::from({}) == Ids());
 }
 
-TEST_CASE("ids of another shape differ, and copies are independent") {
+TEST_CASE("ids of different shapes differ, and copies are independent") {
   Ids a(Shape{4}, {1, 2, 3, 4});
   CHECK_FALSE(a == Ids{{1, 2}, {3, 4}});
   Ids b = a;

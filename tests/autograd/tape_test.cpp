@@ -114,7 +114,7 @@ TEST_CASE("backward rejects a loss with more than one element") {
   CHECK(tape.size() == 1);
 }
 
-TEST_CASE("backward rejects dL/dy of another shape or type") {
+TEST_CASE("backward rejects dL/dy of the wrong shape or type") {
   const Tensor x = leaf({2}, 1.0);
   Tape tape;
   const Tensor y = square(x);

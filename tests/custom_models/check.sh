@@ -75,9 +75,9 @@ answer my_tagger tag 'le chat'
 expect 2 "of kind my_classifier, expected language_model, my_language_model" generate run-my_classifier
 expect 2 "of kind my_tagger, expected seq2seq, my_seq2seq or attentive" translate run-my_tagger
 
-# A model with attention: all checks pass, also of padding, and its weights are shown.
+# A model with attention: all checks pass, including padding, and its weights are shown.
 config attentive 'task: toy_translation' "${sizes[@]}"
-# Of a few steps of training, nothing but the gradients is certain.
+# After a few steps of training, only the gradients are certain.
 "$program" check attentive.yaml model.num_heads=2 >printed 2>&1 || true
 for check in causality padding permutation threads accumulation precision gradients; do
   grep -q "^ok *$check " printed || fail "check attentive.yaml: $check: $(cat printed)"
@@ -187,7 +187,7 @@ registration() {
   WRONG_REGISTRATION=$1 expect 1 "$name: error: custom model $2" check my_tagger.yaml
 }
 registration kind 'classifier: there is a model.kind of this name already'
-registration key 'wrong: key model.mistake: exists already'
+registration key 'wrong: key model.mistake: already exists'
 registration default \
   'wrong: key model.window: the default is 0, expected a whole number from 1 to 64'
 

@@ -73,7 +73,7 @@ TEST_CASE("masked sentences are padded, and masks depend on the example, not on 
   CHECK(batch.target_length == 6);
   CHECK(batch.target_lengths == Sizes{3, 6});
   CHECK(batch.source.empty());
-  // The only word of the first row is selected: its label is set, whatever the input is.
+  // The only word of the first row is selected: its label is set, regardless of the input.
   CHECK(Ids(batch.labels.begin(), batch.labels.begin() + 6) ==
         Ids{no_label, 8, no_label, no_label, no_label, no_label});
   CHECK(Ids(batch.input.begin() + 2, batch.input.begin() + 6) ==

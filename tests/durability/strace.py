@@ -23,7 +23,7 @@ FOREVER = 1_000_000  # number of times that a call fails
 # Offsets to try, since the count of calls can differ between runs: a run that detects load of other
 # programs prints a warning, with two more writes. The first traced run may also have this warning.
 OFFSETS = [0, 2, -2, 0, 1, -1]
-PATIENCE = 60  # seconds to hit a call, some hundred attempts
+PATIENCE = 60  # seconds to hit a call, a few hundred attempts
 
 
 @dataclass(frozen=True)

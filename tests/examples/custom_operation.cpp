@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Checks the gradients of a custom operation, swish.h, against differences.
+// Checks the gradients of a custom operation, swish.h, against finite differences.
 #include <tapestry/autograd/gradcheck/gradcheck.h>
 
 #include <cstdio>

@@ -202,7 +202,7 @@ TEST_CASE("a patch size that does not divide the image is rejected") {
   check_error<ShapeError>("patches: patch embedding:|0|4|2", [&] { made({0, 4, 1}, 2); });
 }
 
-TEST_CASE("images of another shape are rejected") {
+TEST_CASE("images of a different shape are rejected") {
   Identity made({.height = 2, .width = 2, .channels = 1}, 2);
   check_error<ShapeError>("patches: patch embedding:|(3, 5)|2|1", [&] {
     made.layer(Tensor::zeros({3, 5}, DType::float64));

@@ -166,7 +166,7 @@ TEST_CASE("rms normalization has PyTorch's output and gradients") {
   });
 }
 
-TEST_CASE("batch normalization trains as PyTorch's, with the running moments of two steps") {
+TEST_CASE("batch normalization trains like PyTorch's, with the running moments of two steps") {
   in_both("layers.txt", "batch_norm/training", [](LayerCase& c) {
     const BatchNorm layer(c.scope("norm"), 5);
     c.check([&](Golden& in) {
@@ -188,7 +188,7 @@ TEST_CASE("batch normalization with running moments has PyTorch's output and gra
   });
 }
 
-TEST_CASE("an embedding has PyTorch's output and gradients, of repeated and padding ids too") {
+TEST_CASE("an embedding has PyTorch's output and gradients, even for repeated and padding ids") {
   check_embedding("embedding/all_ids", std::nullopt);
   check_embedding("embedding/padding", 0);
 }
@@ -238,7 +238,7 @@ TEST_CASE("a decoder layer has PyTorch's output and gradients") {
   check_decoder_layer("decoder_layer/post", NormPlacement::post, Activation::relu);
 }
 
-TEST_CASE("a Transformer has PyTorch's logits and gradients, of tied and padding rows too") {
+TEST_CASE("a Transformer has PyTorch's logits and gradients, even for tied and padding rows") {
   using enum NormPlacement;
   check_transformer("transformer/pre_tied_target", pre, Activation::gelu, TiedEmbeddings::target);
   check_transformer("transformer/pre_tied_all", pre, Activation::relu, TiedEmbeddings::all);

@@ -49,7 +49,7 @@ Tensor two_sequences(DType dtype = DType::float64) {
 
 }  // namespace
 
-TEST_CASE("class-token pooling takes the first token, for any lengths") {
+TEST_CASE("class-token pooling takes the first token, regardless of lengths") {
   for (const DType dtype : dtypes) {
     for (const Lengths& lengths : {Lengths{}, Lengths{3, 1}}) {
       const Tensor y = pool(PoolingKind::class_token, two_sequences(dtype), lengths);

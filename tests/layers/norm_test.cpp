@@ -273,7 +273,7 @@ TEST_CASE("copies of a RunningAverage share one value, which can be assigned") {
   check_values(value, {13, 5});
 }
 
-TEST_CASE("update() rejects values of another shape or element type") {
+TEST_CASE("update() rejects values of a different shape or element type") {
   const RunningAverage average(pair(1, 2));
   check_error<ShapeError>("running average:|(3)|(2)",
                           [&] { average.update(Tensor::zeros({3}, DType::float64), 0.5, 0.5); });

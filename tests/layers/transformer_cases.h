@@ -41,7 +41,7 @@ inline const TokenBatch source{.ids = {{5, 6, 7, 8}, {9, 4, 0, 0}, {3, 10, 5, 0}
                                .lengths = {4, 2, 3}};
 inline const TokenBatch target{.ids = {{1, 8, 7}, {1, 4, 9}, {1, 5, 0}}, .lengths = {3, 3, 2}};
 
-/// One choice of each kind; together they take every choice once or more.
+/// Options that together cover every choice at least once.
 inline std::vector<TransformerOptions> every_choice() {
   const auto with = [](NormPlacement norm, Activation activation, PositionKind positions,
                        TiedEmbeddings tie, double dropout) {

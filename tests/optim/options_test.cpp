@@ -95,7 +95,7 @@ TEST_CASE("gradients within the limit are not scaled, longer ones are scaled to 
 
 TEST_CASE("a clipping limit of 0 does not clip") { CHECK(clip_factor(1e30, 0.0) == 1.0); }
 
-TEST_CASE("the clip factor of a norm that is not finite is not finite") {
+TEST_CASE("a non-finite norm gives a non-finite clip factor") {
   CHECK(std::isnan(clip_factor(not_a_number, 1.0)));
   CHECK(clip_factor(inf, 1.0) == 0.0);
 }

@@ -117,7 +117,7 @@ TEST_CASE("groups change neither names nor order of the optimizer state") {
   }
 }
 
-TEST_CASE("the group with the longest path applies, for any order of the groups") {
+TEST_CASE("the group with the longest path applies, regardless of the order of groups") {
   const ParameterGroup all{.path = "", .learning_rate_factor = 2.0};
   const ParameterGroup outer{.path = "a.", .learning_rate_factor = 3.0, .weight_decay = 0.5};
   const ParameterGroup inner{.path = "a.b", .learning_rate_factor = 5.0};

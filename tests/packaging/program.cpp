@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Includes all headers, does two optimizer steps, and fails if the loss does not fall.
+// Includes all headers, takes two optimizer steps, and fails if the loss does not fall.
 #include <tapestry.h>
 
 #include <cstdio>

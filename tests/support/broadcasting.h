@@ -92,7 +92,7 @@ inline void check_broadcast_values(const BinaryOperation& f, double (*expected)(
   }
 }
 
-/// Checks the gradients of both operands on every pair of shapes against differences.
+/// Checks the gradients of both operands on every pair of shapes against finite differences.
 inline void check_broadcast_gradients(const BinaryOperation& f) {
   for (const auto& shapes : broadcastable_shapes) {
     const auto &a_shape = shapes.first, &b_shape = shapes.second;

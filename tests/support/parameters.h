@@ -57,8 +57,8 @@ inline std::vector<std::string> listing(const Parameters& parameters) {
   return lines;
 }
 
-/// Checks the gradients of all parameters and of `inputs` against differences, and that the output
-/// depends on each of them.
+/// Checks the gradients of all parameters and of `inputs` against finite differences, and that the
+/// output depends on each of them.
 inline void check_gradients(const std::function<Tensor()>& function, const Parameters& parameters,
                             std::initializer_list<Tensor> inputs,
                             const GradcheckOptions& options = {}) {

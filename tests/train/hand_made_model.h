@@ -44,7 +44,7 @@ inline void set(Model& model, std::string_view name, const std::vector<double>& 
   std::copy(values.begin(), values.end(), tensor.mutable_values<double>().begin());
 }
 
-/// Everything 0 but the weights of the norms: every token gets the same scores whatever was read.
+/// Sets all parameters except norm weights to 0, so that all tokens get the same score.
 inline void silence(Model& model) {
   for (const NamedTensor& parameter : model.parameters) {
     const bool is_norm = parameter.name.ends_with("norm.weight");

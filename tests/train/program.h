@@ -103,7 +103,7 @@ class Workplace {
   /// Standard output of a command that has to succeed without a warning.
   std::string out(const CommandLine& command, const std::string& input = "") const;
 
-  /// A file for the output of a process, apart from the user's files.
+  /// A file for the output of a process, outside the workplace.
   std::filesystem::path stream(const std::string& name) const { return streams_ / name; }
 
   /// Contents of all files of the workplace, by relative path. Does not follow links. Leaves out

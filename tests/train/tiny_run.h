@@ -69,7 +69,7 @@ class TinyRun {
     trainer.run(interruptions);
   }
 
-  /// The same up to this step.
+  /// Trains up to this step.
   void train_to(std::size_t step) {
     Config config = tiny_config();
     config.train.steps = step;

@@ -38,7 +38,7 @@ inline constexpr ElementType element_type_of = [] {
   if constexpr (std::is_same_v<T, std::uint8_t>) return ElementType::uint8;
 }();
 
-/// A stored array, with its elements as bytes in row-major order and little-endian.
+/// A stored array: its elements in row-major order, as little-endian bytes.
 struct StoredArray {
   ElementType type = ElementType::uint8;
   ArrayShape shape;

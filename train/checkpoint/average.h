@@ -19,11 +19,12 @@ namespace tapestry {
 /// [1] Vaswani et al. 2017, "Attention Is All You Need", section 6.1.
 class CheckpointAverage {
  public:
-  /// Adds a checkpoint. Everything except parameters and buffers, such as the config, comes from
-  /// the last checkpoint.
+  /// Adds a checkpoint. Parameters and buffers are averaged; everything else, such as the config,
+  /// comes from the last checkpoint.
   ///
   /// throws  CheckpointError if its parameters, shapes, element types, vocabularies, subword models
-  ///         or keys `model.*`, except dropout rates, differ from the first checkpoint.
+  ///         or keys `model.*`, except dropout rates, differ from those of the first
+  ///         checkpoint.
   void add(const ArrayStore& checkpoint);
 
   /// The average as a checkpoint of a trained model. Training cannot resume from it, since it has

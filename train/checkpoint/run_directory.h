@@ -56,7 +56,7 @@ class RunDirectory {
   /// The path of the average of a finished run's last checkpoints (train.average_last).
   std::filesystem::path average_path() const { return path_ / "average.h5"; }
 
-  /// The folder of files that can be recreated.
+  /// The folder for cached files, which can be recreated.
   std::filesystem::path cache_folder() const { return path_ / "cache"; }
 
   /// Creates cache_folder() if it does not exist, and returns it. throws OutputError.

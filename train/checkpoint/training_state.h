@@ -109,7 +109,7 @@ struct TrainingState {
   MetricsTable metrics{};
   /// Whether the validation due after `step` was interrupted; a resumed run begins with it.
   bool validation_pending = false;
-  /// Set if `metrics` has rows that only the end of a run adds.
+  /// Set if `metrics` has rows that are written only at the end of a run.
   std::optional<BeforeEnd> before_end{};
 
   /// Records a validation of the last step. Returns whether it is the best so far.
@@ -120,8 +120,8 @@ struct TrainingState {
   ///         run does
   bool compare_validation(const std::string& metric, double value, bool is_due);
 
-  /// Calls `add`, which adds rows to `metrics` that only the end of the run adds. Sets
-  /// `before_end`.
+  /// Calls `add` to add the rows of `metrics` that are written only at the end of a run. Sets
+  /// `before_end`, so that revert_end_rows() can remove them.
   void add_end_rows(const std::function<void()>& add);
 
   /// Removes these rows and restores `before_end`, for a run that continues.

@@ -76,7 +76,7 @@ auto with_arguments(void (*add)(CLI::App& command, Arguments& arguments), Run ru
 /// line_command  must outlive the command
 Command make_line_command(const LineCommand& line_command);
 
-/// As make_line_command(), for tasks that decode: adds options of search, sampling and output.
+/// Same as make_line_command() for tasks that decode; adds options of search, sampling and output.
 Command make_translate_command(const LineCommand& line_command);
 
 /// All commands, in the order of `tapestry --help`.

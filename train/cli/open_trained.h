@@ -30,7 +30,7 @@ OpenedModel open_trained(const std::string& path, const std::vector<std::string>
 /// The kinds of models that `translate` and `score` use: their LineCommand decodes.
 std::vector<std::string> kinds_that_decode();
 
-/// throws  UsageError naming `command` if the model is of another kind.
+/// throws  UsageError naming `command` if the model is of a different kind.
 void require_kind(const TrainedModel& trained, const std::vector<std::string>& kinds,
                   std::string_view command);
 

@@ -268,13 +268,13 @@ void visit_model(const Section& field, TransformerOptions& o) {
   field("dropout", o.dropout, from_0_below_1(), with_permission,
         "rate at which embeddings, attention weights, activations and residuals are zeroed");
   field("embedding_dropout", o.embedding_dropout, rate_or_dropout, with_permission,
-        "dropout rate of embeddings plus positions; `dropout`: the value of `dropout`");
+        "dropout rate of embeddings plus positions; `dropout`: same rate as the key `dropout`");
   field("attention_dropout", o.attention_dropout, rate_or_dropout, with_permission,
-        "dropout rate of attention weights; `dropout`: the value of `dropout`");
+        "dropout rate of attention weights; `dropout`: same rate as the key `dropout`");
   field("activation_dropout", o.activation_dropout, rate_or_dropout, with_permission,
-        "dropout rate inside feed-forward blocks; `dropout`: the value of `dropout`");
+        "dropout rate inside feed-forward blocks; `dropout`: same rate as the key `dropout`");
   field("residual_dropout", o.residual_dropout, rate_or_dropout, with_permission,
-        "dropout rate of the output of a sublayer; `dropout`: the value of `dropout`");
+        "dropout rate of the output of a sublayer; `dropout`: same rate as the key `dropout`");
   field("stochastic_depth", o.stochastic_depth, from_0_below_1(), with_permission,
         "probability that a sublayer of the last layer is skipped, for each sentence; grows "
         "linearly with depth");
@@ -423,9 +423,9 @@ void visit_train(const Section& field, TrainOptions& o) {
         "number of validations between updates of `report.html` in the run directory (see "
         "`tapestry report`), which is also written after the last step; 0: never");
   field("digest_every", o.digest_every, at_least(0), free,
-        "steps between digests of the parameters in `events.jsonl`; `tapestry diff` uses them to "
-        "find the steps and the tensor where two runs begin to differ; 1: the exact step, at 11 "
-        "bytes per tensor and step; 0: no digests");
+        "steps between digests of the parameters in `events.jsonl`; `tapestry diff` compares them "
+        "to find when and in which tensor two runs begin to differ; 1: finds the exact step, and "
+        "takes 11 bytes per tensor and step; 0: no digests");
   field("tensorboard", o.tensorboard, Flag(), free,
         "writes event files for TensorBoard into the folder `tensorboard` of the run directory");
   field("detect_anomaly", o.detect_anomaly, Flag(), process_setting(free),

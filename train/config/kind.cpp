@@ -43,7 +43,7 @@ std::string_view CustomKey::key() const {
 
 std::string CustomKey::definition_error() const {
   if (std::ranges::find(sections, section()) == sections.end()) {
-    return "expected a section data, model, optimizer, schedule or train";
+    return "expected the section data, model, optimizer, schedule or train";
   }
   if (!is_name(key())) {
     return fmt::format("expected {}.KEY, with a key of letters, digits and `_`", section());

@@ -41,7 +41,7 @@ struct SearchOptions {
 /// Input of search_outputs().
 struct SearchInput {
   Sentence source;           ///< without <eos>
-  Sentence prefix{};         ///< the first tokens of every output, whatever their probability
+  Sentence prefix{};         ///< the first tokens of every output, regardless of probability
   std::uint64_t number = 0;  ///< keys the random numbers of sampling, with the seed
 };
 

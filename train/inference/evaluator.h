@@ -59,7 +59,7 @@ struct Scores {
   /// The first examples that were decoded, see train.samples.
   std::vector<ShownExample> samples{};
 
-  /// Of a validation during training: the scores of a sample of the training set.
+  /// Scores of a sample of the training set; only for a validation during training.
   std::optional<SampleAccuracy> training{};
 };
 
@@ -84,8 +84,8 @@ struct SampleOptions {
   BatchLimit batches{};      ///< the largest batch; an example that exceeds it is scored separately
 };
 
-/// As score_labels(), for a sample of a set. Reads it batch by batch, so that the set may be in a
-/// file.
+/// Same as score_labels() for a sample of a set. Reads it batch by batch, so that the set may be in
+/// a file.
 SampleAccuracy sample_accuracy(const Model& model, const Examples& examples,
                                const SampleOptions& sample, const BatchRules& rules,
                                const WorkShare& share = {});

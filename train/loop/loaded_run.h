@@ -48,11 +48,11 @@ struct LoadedRun {
   Config config;
   Corpus corpus{};
 
-  // Of a new run.
+  // Only for a new run.
   std::optional<TrainedModel> pretrained{};  ///< the model of train.initialize_from
   std::unique_ptr<RunLock> cache_lock{};     ///< held since the cache of the data was made
 
-  // Of a resumed run.
+  // Only for a resumed run.
   std::optional<ResumePlan> resumed{};
   std::vector<std::string> data_changes{};  ///< permitted ones, for the history
 

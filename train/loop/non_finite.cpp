@@ -158,7 +158,7 @@ std::string to_text(const NonFiniteOrigin& origin, const Examples& examples, con
       origin.operation.empty() ? "every operation is finite, the sum of gradients overflows"
                                : origin.operation,
       origin.by_themselves ? fmt::format("Each of these {} causes it by itself:", noun)
-                           : fmt::format("These {} are the batch; no single one causes it:", noun));
+                           : fmt::format("The batch has these {}; no single one causes it:", noun));
   for (const std::size_t i : origin.examples) {
     text += fmt::format("training {} {}\n{}", singular(noun), i + 1,
                         describe(examples[i], task, codec));

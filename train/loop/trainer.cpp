@@ -198,7 +198,7 @@ void Trainer::finish_iteration() {
 /// Finishes an iteration that was interrupted in an earlier process.
 void Trainer::finish_interrupted_iteration() {
   epoch_ = epoch_of_last_step();
-  saver_.mark_as_unsaved();  // more of the state of this step is going to change
+  saver_.mark_as_unsaved();  // finish_iteration() still changes the state of this step
   finish_iteration();
   saver_.finish();
   if (saver_.saved_step() != state_.step) saver_.save(is_last_step());

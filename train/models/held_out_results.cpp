@@ -148,7 +148,7 @@ class LabelTally {
     }
   }
 
-  /// Writes the counts.
+  /// Copies the counts to `accuracy`.
   void finish(const Vocabulary& targets, HeldOutAccuracy& accuracy) const {
     constexpr std::size_t max_classes = 40, max_ranges = 12;
     accuracy.labels = all_.labels;

@@ -79,15 +79,15 @@ void require_same_subwords(const FixedVocabularies& pretrained, const Config& co
       fmt::format("set data.subwords to {}", has ? "the value of the pretrained run" : "none"));
 }
 
-/// Rejects a text model for a model of images, and vice versa.
+/// Rejects a text model where an image model is expected, and vice versa.
 void require_same_input(const Config& before, const Config& config) {
   const bool reads_images = find_task(config).traits().reads_images;
   const bool read_images = find_task(before).traits().reads_images;
   if (read_images == reads_images) return;
   const auto input = [](bool images) { return images ? "images" : "text"; };
   reject_pretrained(config.train.initialize_from,
-                    fmt::format("is a model of {}, expected a model of {}", input(read_images),
-                                input(reads_images)),
+                    fmt::format("has a model that reads {}, expected one that reads {}",
+                                input(read_images), input(reads_images)),
                     "name another run, or leave the key out");
 }
 

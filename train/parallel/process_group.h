@@ -91,7 +91,7 @@ class ProcessGroup {
   ///         and the first line that differs.
   void require_equal(const char* what, const std::function<std::string()>& text, ExitCode code);
 
-  /// A transfer of any number of bytes that has begun.
+  /// A transfer in progress, of any number of bytes.
   using Transfer = std::vector<Transport::Request>;
   /// Begins to send bytes, which must not change before wait().
   Transfer start_send(std::size_t to, std::span<const std::byte> bytes,

@@ -19,7 +19,7 @@ class Transport {
  public:
   /// Messages on different channels do not wait for each other.
   enum class Channel : int { data = 0, gradients = 1 };
-  /// A transfer that has begun.
+  /// A transfer in progress.
   using Request = std::uint64_t;
   /// The maximum size of a transfer, in bytes.
   static constexpr std::size_t max_bytes = std::size_t{1} << 30;

@@ -46,7 +46,7 @@ void add_threads(const PlannedThreads& threads, std::vector<Limit>& limits) {
       {.what = fmt::format("too {} threads: {} {} {:.2f} times as fast as {}",
                            best.threads < threads.set ? "many" : "few", best.threads,
                            best.threads == 1 ? "is" : "are", gain, threads.set),
-       .change = fmt::format("set train.threads={}, which changes no result", best.threads)});
+       .change = fmt::format("set train.threads={}, which does not change results", best.threads)});
 }
 
 void add_batches(const RunPlan& plan, std::vector<Limit>& limits) {

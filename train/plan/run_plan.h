@@ -85,7 +85,7 @@ struct StepDivision {
 /// Obstacle that prevents a run or slows it down, and what to change.
 struct Limit {
   std::string what;    ///< "too many threads: 1 is 1.35 times as fast as 2"
-  std::string change;  ///< "set train.threads=1, which changes no result"; may be empty
+  std::string change;  ///< "set train.threads=1, which does not change results"; may be empty
 };
 
 /// Time, memory and disk space of a run.

@@ -105,7 +105,7 @@ nlohmann::ordered_json json_numbers(std::span<const double> values);
 
 /// The inverse of json_number(): NaN for null.
 ///
-/// throws  nlohmann::json::exception for a value of another type
+/// throws  nlohmann::json::exception for a value of the wrong type
 double number_of(const nlohmann::ordered_json& json);
 
 }  // namespace tapestry

@@ -33,7 +33,7 @@ Curve part_means(const Curve& curve, std::size_t max_parts);
 
 /// Mean and standard deviation of several curves.
 struct MeanCurve {
-  Curve mean;                     ///< at the steps that all curves have
+  Curve mean;                     ///< at the steps that all curves share
   std::vector<double> deviation;  ///< sqrt(sum (x - mean)^2 / (n - 1)) of n curves, for each step
 };
 

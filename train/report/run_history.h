@@ -33,7 +33,7 @@ inline constexpr std::size_t max_records = 60;
 
 /// Contents of the files of a run directory other than checkpoints.
 struct RunHistory {
-  std::vector<NamedCurve> curves;         ///< without curves that have no values
+  std::vector<NamedCurve> curves;         ///< only curves that have values
   std::vector<ProcessTime> processes;     ///< in the order of their start
   std::vector<ValidationRecord> records;  ///< evenly spaced if there are more than `max_records`,
                                           ///< including the last

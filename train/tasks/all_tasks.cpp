@@ -59,7 +59,7 @@ std::set<std::string> known_paths() {
   return paths;
 }
 
-/// throws  CustomModelError if a key of the kind exists already or is wrong.
+/// throws  CustomModelError if a key of the kind already exists or is wrong.
 void require_new_keys(const ConfigKind& kind, std::set<std::string>& paths) {
   for (const CustomKey& key : kind.custom_keys) {
     const std::string mistake = key.definition_error();
@@ -70,7 +70,7 @@ void require_new_keys(const ConfigKind& kind, std::set<std::string>& paths) {
     }
     if (!paths.insert(key.path()).second) {
       throw CustomModelError(
-          fmt::format("custom model {}: key {}: exists already", kind.name, key.path()),
+          fmt::format("custom model {}: key {}: already exists", kind.name, key.path()),
           "choose another name");
     }
   }

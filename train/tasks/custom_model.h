@@ -36,7 +36,7 @@ struct CustomModelOptions {
 /// applied like an existing kind: it has its data, batches, scores and answers.
 ///
 /// The results of the network are checked, as for any registered task: a CustomModelError says
-/// which function has thrown, or returned a tensor of another shape or element type than expected.
+/// which function has thrown, or returned a tensor of the wrong shape or element type.
 /// run_program() makes and registers the models of ProgramOptions; other programs do it themselves:
 ///
 ///     static const CustomModel model({.kind = "mlp",
@@ -61,7 +61,7 @@ class CustomModel : public Task {
   std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
                                         const NetworkSizes& sizes) const override;
 
-  // As the kind `like`.
+  // Same as the kind `like`.
   std::vector<const DataSource*> sources() const override { return like_.sources(); }
   TaskWords words(const Config& config) const override { return like_.words(config); }
   std::string describe_vocabularies(const Corpus& corpus) const override {

@@ -242,7 +242,7 @@ const std::vector<const Task*>& all_tasks();
 /// Adds a custom task, which must exist until the program ends. run_program() calls this for the
 /// models and tasks of ProgramOptions, and reports errors.
 ///
-/// throws  CustomModelError if its kind or one of its keys exists already, or if a key is
+/// throws  CustomModelError if its kind or one of its keys already exists, or if a key is
 ///         wrong, see CustomKey::definition_error().
 void register_task(const Task& task);
 

@@ -22,7 +22,7 @@ void map_elements(const kernels::Function<Name>& f, std::size_t n, kernels::Targ
 
 }  // namespace detail
 
-/// f(x, more...) element by element, as a new tensor; all inputs have one shape.
+/// f(x, more...) element by element, as a new tensor; all inputs have the same shape.
 template <class Name, class... More>
 Tensor map_values(const kernels::Function<Name>& f, const Tensor& x, const More&... more) {
   Tensor y = Tensor::empty(x.shape(), x.dtype());
@@ -37,7 +37,7 @@ requires std::is_enum_v<Name> Tensor map_values(Name name, const Tensor& x, cons
   return map_values(kernels::Function{name}, x, more...);
 }
 
-/// Contributes f(dy, more...), element by element, to the gradient dx; all have one shape.
+/// Contributes f(dy, more...), element by element, to the gradient dx; all have the same shape.
 template <class Name, class... More>
 void map_gradient(const Gradient& dx, const kernels::Function<Name>& f, const Tensor& dy,
                   const More&... more) {

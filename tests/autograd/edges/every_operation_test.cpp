@@ -143,7 +143,7 @@ TEST_CASE("every operation on many rows has the same bits on any number of threa
   });
 }
 
-// The gradients of float64 are checked against differences; float32 is too coarse for them.
+// The gradients of float64 are checked against finite differences; float32 is too coarse for them.
 TEST_CASE("every operation has the values and gradients of float64 in float32, up to rounding") {
   for (const std::size_t rows : {1, 3}) {
     for (std::size_t n = 1; n <= 33; ++n) {

@@ -11,7 +11,7 @@ namespace tapestry::test {
 
 using Spoil = std::function<double(std::size_t, double)>;
 
-/// The identity with a wrong gradient: coordinate i, g, becomes spoil(i, g).
+/// The identity with a wrong gradient: element g at index i becomes spoil(i, g).
 struct Faulty {
   static constexpr const char* name = "faulty";
   Spoil spoil;

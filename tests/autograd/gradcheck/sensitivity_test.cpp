@@ -210,7 +210,7 @@ constexpr Thresholds by{.scale = 1e-8, .zero = 1e-12, .tolerance = 1e-6};
 
 }  // namespace
 
-TEST_CASE("a gradient that is not finite is wrong by an infinite error, for any differences") {
+TEST_CASE("a non-finite gradient is wrong by an infinite error, regardless of the differences") {
   for (const double analytic : {not_a_number, inf, -inf}) {
     for (const double numeric : {0.0, 1.0, not_a_number, inf}) {
       const Comparison found = compare(analytic, {.value = numeric, .error = 1e-12}, by);

@@ -10,7 +10,7 @@
 
 using namespace tapestry::kernels;
 
-TEST_CASE("the dropout kernel draws by the index in the whole array, for any part of it") {
+TEST_CASE("the dropout kernel draws each value by its index in the whole array, not in a part") {
   const std::size_t n = 4 * dropout_group + 44;
   const std::vector<double> x(n, 1.0);
   std::vector<double> whole(n, -1.0);

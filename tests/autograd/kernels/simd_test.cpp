@@ -119,7 +119,7 @@ TEST_CASE("sum_of and max_of use each of n values once") {
   check_folds<double>();
 }
 
-TEST_CASE("map_and_sum writes n values, in place too, and sums each of them once") {
+TEST_CASE("map_and_sum writes n values, possibly in place, and sums each of them once") {
   check_map_and_sum<float>();
   check_map_and_sum<double>();
 }

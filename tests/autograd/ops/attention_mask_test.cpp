@@ -163,7 +163,7 @@ TEST_CASE("attention accepts 0 sentences, 0 queries and 0 keys") {
   CHECK(attention_weights(zeros({2, 3, 4}), zeros({2, 0, 4})).shape() == Shape{2, 1, 3, 0});
 }
 
-TEST_CASE("NaN and infinity at masked keys change no value and no gradient, with dropout too") {
+TEST_CASE("NaN and infinity at masked keys change no value and no gradient, even with dropout") {
   struct Size {
     std::size_t queries, keys, width = 4;
   };
@@ -206,7 +206,8 @@ TEST_CASE("NaN and infinity in the masked last row of any operand have no effect
   struct Size {
     std::size_t n_q, n_k, d_k, d_v;
   };
-  // Two heads; several pieces of work; each extent and each width the larger one.
+  // Two heads. First a size with several pieces of work; then n_q > n_k and n_q < n_k, each with
+  // d_k < d_v and d_k > d_v.
   for (const Size& size : {Size{18, 18, 300, 300}, Size{5, 2, 2, 6}, Size{2, 5, 6, 2},
                            Size{5, 2, 6, 2}, Size{2, 5, 2, 6}}) {
     const std::size_t n_q = size.n_q, n_k = size.n_k;

@@ -96,7 +96,7 @@ TEST_CASE("operations on single elements give hand-worked values and slopes") {
   CHECK(std::signbit(neg(Tensor::scalar(0.0)).item()));
 }
 
-TEST_CASE("pow 2 is x * x to the last bit, for negative x too") {
+TEST_CASE("pow 2 is x * x to the last bit, even for negative x") {
   for (std::size_t i = 0; i < 1000; ++i) {
     const double x = std::sin(static_cast<double>(i)) * 1e3;
     const auto single = static_cast<float>(x);

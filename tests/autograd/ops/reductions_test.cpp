@@ -102,7 +102,7 @@ TEST_CASE("the gradient of a sum over an axis of extent 1 is dL/dy, in a long ro
   CHECK(values_of(x.grad()) == counted);
 }
 
-TEST_CASE("long sums in float32 keep their precision, with the same bits on any threads") {
+TEST_CASE("long float32 sums keep their precision, with the same bits on any number of threads") {
   const Tensor x = Tensor::full({1000003}, 0.1), rows = Tensor::full({3, 100'000}, 0.1);
   CHECK(same_on_any_number_of_threads([&] { return sum(x).item(); }));
   CHECK(sum(x).item() == doctest::Approx(100000.3).epsilon(1e-5));

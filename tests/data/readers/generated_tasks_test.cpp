@@ -185,7 +185,7 @@ TEST_CASE("lengths and symbols are uniform over their whole ranges") {
     for (const std::int32_t id : pair.source) ++symbols.at(static_cast<std::size_t>(id - 4));
     total += static_cast<int>(pair.source.size());
   }
-  // Standard deviations: 39 of 2000 and 98 of about 12000.
+  // A length has mean 2000 and standard deviation 39, a symbol about 12000 and 98.
   for (const int count : lengths) CHECK(std::abs(count - 2000) < 200);
   for (const int count : symbols) CHECK(std::abs(count - total / 5) < 500);
 }

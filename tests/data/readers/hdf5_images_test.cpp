@@ -370,7 +370,7 @@ void create_images_in(hid_t file, const hdf5::Dataspace& space) {
                        "create");
 }
 
-TEST_CASE("arrays of other shapes and types are rejected with the found and the expected type") {
+TEST_CASE("arrays of the wrong shape or type are rejected with the found and the expected type") {
   const ArrayFolder arrays;
   const auto images_as = [](const auto& make_type) {
     return [=](hid_t file) {

@@ -309,7 +309,7 @@ TEST_CASE("invalid headers and unknown versions are rejected with an excerpt") {
   folder.check_rejected_files(files);
 }
 
-TEST_CASE("images of other types, shapes or sizes are rejected with the expected ones") {
+TEST_CASE("images of the wrong type, shape or size are rejected with the expected ones") {
   NpyFolder folder;
   folder.options.pixel_maximum = 1;
   const char* const shape = "(3, 1, 2)";

@@ -119,7 +119,7 @@ struct CheckpointInFolder {
   }
 
   void replace(const Bytes& bytes) const {
-    std::filesystem::remove(path);  // ext4 flushes a file that is truncated and written anew
+    std::filesystem::remove(path);  // ext4 flushes a file that is truncated and rewritten
     std::ofstream file(path, std::ios::binary);
     file.write(reinterpret_cast<const char*>(bytes.data()),
                static_cast<std::streamsize>(bytes.size()));

@@ -148,7 +148,7 @@ TEST_CASE("a run restored from the snapshot of another run has the same bits") {
   CHECK(copy.state.metrics.csv() == original.state.metrics.csv());
 }
 
-TEST_CASE("fields for continuing beyond the end of a run are stored at its end only") {
+TEST_CASE("fields for continuing beyond the end of a run are stored only at its end") {
   Run run(3), copy(2);
   CHECK_FALSE(run.snapshot().contains("train/before_end_sums"));
   CHECK_FALSE(has_pending_validation(run.snapshot()));

@@ -84,7 +84,7 @@ TEST_CASE("classify prints the given number of classes, the most likely first") 
   CHECK(contains(trained_kinds().out("classify runs/images --top 2", bottom), "\ttop\t"));
 }
 
-TEST_CASE("classify of images uses the precision of the model") {
+TEST_CASE("classify runs an image model in the model's precision") {
   for (const char* model : {"images", "double"}) {
     const std::string above = classes(top, model), below = classes(bottom, model);
     CHECK(above.starts_with("top\t"));

@@ -117,7 +117,7 @@ TEST_CASE("evaluate shows sources with the source vocabulary and targets with th
   CHECK(evaluated.ends_with("\n" + shown("ein <unk>", output, "a <unk>")));
 }
 
-TEST_CASE("evaluate decodes every sentence, whatever train.exact_match_sequences") {
+TEST_CASE("evaluate decodes every sentence, regardless of train.exact_match_sequences") {
   const TinyWorkplace work;
   CHECK_FALSE(contains(work.out("train tiny.yaml train.exact_match_sequences=0"), "exact match"));
   const std::string few = work.run("evaluate runs/tiny").out;

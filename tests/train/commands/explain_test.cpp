@@ -131,7 +131,7 @@ TEST_CASE("labels come from --target, or else from the model's own output") {
   const Json own = work.json("runs/pairs 'c a b'");
   CHECK(contains(own["labels"].get<std::string>(), "greedy output"));
   CHECK(labels_of(own) == top_tokens(own));
-  // The greedy output equals `translate --beam-size 1`, whatever decoding.beam_size is.
+  // The greedy output equals `translate --beam-size 1`, regardless of decoding.beam_size.
   std::size_t differ = 0;
   for (const std::string source : {"a b", "f f c", "d e a b c", "e", "b d f"}) {
     const auto translation = [&](const std::string& beam) {

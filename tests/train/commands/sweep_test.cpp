@@ -106,7 +106,7 @@ TEST_CASE("runs of another sweep in the folder fail and are not changed") {
   CHECK(work.run(seeds).code == 2);
 }
 
-TEST_CASE("successive halving stops all but the best runs, whatever happens to their files") {
+TEST_CASE("successive halving stops all but the best runs, even if files are damaged") {
   const SweepWorkplace work;
   check_words(work.out(halving),
               {"4 runs to step 4\n", "2 runs to step 8\n", "1 run to step 16\n"});

@@ -66,7 +66,7 @@ TEST_CASE("a custom key with a default outside its domain or an invalid choice i
 TEST_CASE("a custom key needs a section and a name") {
   for (const char* path : {"width", "models.width", "", ".width"}) {
     CHECK(CustomKey(path, false, Flag(), "").definition_error() ==
-          "expected a section data, model, optimizer, schedule or train");
+          "expected the section data, model, optimizer, schedule or train");
   }
   for (const char* path : {"model", "model.", "model.a b", "model.a.b"}) {
     CHECK(CustomKey(path, false, Flag(), "").definition_error() ==

@@ -77,7 +77,7 @@ TEST_CASE("a resumed run keeps the step counts of percentages in a file unless o
   CHECK(kept({"train.steps=4000"}).step_percentages.empty());
   CHECK(kept({"train.steps=4000"}, {"schedule.decay_steps"}).schedule.decay_steps == 4000);
   CHECK(kept({"train.steps=4000", "schedule.warmup_steps=5%"}).schedule.warmup_steps == 200);
-  // The percentages of another kind of schedule are resolved anew.
+  // The percentages of another kind of schedule are resolved again.
   Config other = with_schedule("kind: inverse_sqrt, warmup_steps: 10%");
   keep_resolved_percentages(other, before, {"schedule.kind"});
   CHECK(other.schedule.warmup_steps == 200);

@@ -103,7 +103,7 @@ TEST_CASE("a beam as wide as the number of hypotheses finds the most likely outp
   }
 }
 
-TEST_CASE("an output depends on its own source only, in every bit, whatever its batch") {
+TEST_CASE("the bits of an output depend only on its source, not on its batch") {
   const Model model = random_model(7);
   const Sentences reversed(sources.rbegin(), sources.rend());
   Sentences many;

@@ -72,7 +72,7 @@ TEST_CASE("classes are scored once an example, and the most likely one is return
   }
 }
 
-TEST_CASE("the classes of examples are in the order of the examples, whatever the batches are") {
+TEST_CASE("the classes of examples are in the order of the examples, regardless of the batches") {
   const Model model = test::make_model(
       "classifier",
       {.d_model = 8, .num_heads = 2, .num_encoder_layers = 1, .d_ff = 8, .max_length = 8},

@@ -60,7 +60,7 @@ Line generated(const Model& model, const Line& prompt, std::size_t count,
 
 }  // namespace
 
-TEST_CASE("a token is drawn in proportion to its probability, in descending order") {
+TEST_CASE("a number in [0, 1) draws a token by cumulative probability, in descending order") {
   CHECK(draw({}, 0.0) == 1);
   CHECK(draw({}, 0.399) == 1);
   CHECK(draw({}, 0.401) == 3);

@@ -182,7 +182,7 @@ double speed_in(const std::string& text) {
   return std::stod(number);
 }
 
-TEST_CASE("the speed is of all predicted tokens since the last line of metrics") {
+TEST_CASE("the speed counts all predicted tokens since the last line of metrics") {
   const PlainOutput output;
   const auto before = Clock::now();
   Progress progress(output.file(), 0, 1000);

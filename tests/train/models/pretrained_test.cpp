@@ -68,7 +68,7 @@ TEST_CASE("a classifier gets a masked language model's encoder and a newly initi
   }
 }
 
-TEST_CASE("a tensor of another shape is newly initialized, and the pretrained one is not used") {
+TEST_CASE("a tensor of a different shape is newly initialized, not taken from the pretrained run") {
   const TrainedModel from = masked_model(DType::float32, 10);
   Model to = classifier();
   const Values before = values_of(to);
@@ -125,7 +125,7 @@ TEST_CASE("a pretrained model of the same kind and sizes is loaded completely") 
   CHECK(values_of(to) == values_of(*from.model));
 }
 
-TEST_CASE("the pretrained head of other classes is not used, whatever its shape") {
+TEST_CASE("the pretrained head of other classes is not used, even if its shape fits") {
   TrainedModel from = masked_model();
   from.codec = TextCodec({}, Vocabulary(), Vocabulary({"no", "yes"}));
   from.model = std::make_unique<Model>(classifier());

@@ -124,7 +124,7 @@ TEST_CASE("a validation with averages that is cancelled leaves the parameters as
   CHECK(states_of_two(config, corpus, validate) == states_of_one(config, corpus, train));
 }
 
-/// Records when the backward of an operation has run.
+/// Records when the backward pass of an operation has run.
 class BackwardNotes : public TapeObserver {
  public:
   explicit BackwardNotes(std::string& events) : events_(events) {}
@@ -135,7 +135,7 @@ class BackwardNotes : public TapeObserver {
   std::string& events_;
 };
 
-TEST_CASE("a step sends gradients before its backward ends") {
+TEST_CASE("a step sends gradients before its backward pass ends") {
   const Config config = config_of_several_buckets();
   const Corpus corpus = load_corpus(config.data);
   test::LocalNetwork network(2);

@@ -144,7 +144,7 @@ TEST_CASE("a process receives from all others at the same time, from the start o
   CHECK(receives == std::array<std::size_t, processes>{3, 3, 0, 3});
 }
 
-/// Passes x on, and calls `note` when its backward runs.
+/// Passes x on, and calls `note` when its backward pass runs.
 struct Noted {
   static constexpr const char* name = "noted";
   std::function<void()> note;

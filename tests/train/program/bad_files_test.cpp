@@ -106,7 +106,7 @@ struct BadCheckpoint : test::TrainedWorkplace {
   }
 };
 
-TEST_CASE("an array of another type, shape or content is rejected by every command") {
+TEST_CASE("an array of the wrong type, shape or content is rejected by every command") {
   const BadCheckpoint bad;
   const auto floats = [](const std::vector<float>& values) {
     const auto bytes = std::as_bytes(std::span(values));

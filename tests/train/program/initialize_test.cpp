@@ -115,7 +115,7 @@ TEST_CASE("a pretrained model that does not fit is rejected before anything is w
        {"train agreement.yaml train.initialize_from=runs/tiny",
         2,
         {work.at("runs/tiny") + ": data.task: the source vocabulary of the task has "}},
-       {"train images.yaml" + from_masked, 2, {place + "is a model of text, expected a model of"}},
+       {"train images.yaml" + from_masked, 2, {place + "has a model that reads text, expected"}},
        {"train classes.yaml data.subwords=bpe" + from_masked,
         2,
         {"has a vocabulary of words, expected one of subwords"}}});

@@ -73,7 +73,7 @@ TEST_CASE("the means of parts leave out non-finite values") {
   CHECK_THROWS_AS(part_means(curve, 0), std::invalid_argument);
 }
 
-TEST_CASE("mean and deviation of curves are at the steps that all curves have") {
+TEST_CASE("mean and deviation are computed at the steps that all curves share") {
   const std::array<Curve, 3> curves{Curve{.steps = {1, 2, 3, 5}, .values = {1, 10, 2, 1}},
                                     Curve{.steps = {1, 3, 4, 5}, .values = {2, 4, 10, nan}},
                                     Curve{.steps = {0, 1, 3, 5}, .values = {10, 6, 9, 1}}};

@@ -102,7 +102,7 @@ NetworkChange embed_throws(Error error) {
   };
 }
 
-TEST_CASE("results of other shapes or element types are rejected, and exceptions are named") {
+TEST_CASE("results of the wrong shape or element type are rejected, and exceptions are named") {
   const auto ones = [](const Shape& shape, DType dtype = DType::float32) {
     return Tensor::ones(shape, dtype);
   };

@@ -74,11 +74,11 @@ TEST_CASE("wrong options of a custom model, and existing names, are rejected") {
        }},
       {"classifier: there is a model.kind of this name already",
        [](CustomModelOptions& o) { o.kind = "classifier"; }},
-      {"mine: key model.d_model: exists already",
+      {"mine: key model.d_model: already exists",
        [](CustomModelOptions& o) {
          o.custom_keys = {CustomKey("model.d_model", false, Flag(), "a key")};
        }},
-      {"mine: key model.width: exists already",
+      {"mine: key model.width: already exists",
        [&](CustomModelOptions& o) {
          o.custom_keys = {width, width};
        }},

@@ -143,7 +143,7 @@ TEST_CASE("format_scores() of each task prints its scores") {
   Config characters = make_config("language_model", "text");
   characters.data.windows.unit = TextUnit::character;
   CHECK(text(characters) == tokens + "  bits per character 2.1640");
-  characters.data.task = "toy_sentences";  // whose tokens are words, whatever the unit of a text
+  characters.data.task = "toy_sentences";  // its tokens are always words
   CHECK(text(characters) == tokens + "  bits per word 2.1640");
   CHECK(text(make_config("masked_language_model")) == tokens);
   CHECK(text(make_config("classifier")) == "loss 1.5000  accuracy 50.00 %");
@@ -269,7 +269,7 @@ TEST_CASE("train.batch_tokens limits training examples only, and longer ones may
   CHECK(corpus.notes[0].starts_with("train: 1 of 3 "));
 }
 
-TEST_CASE("for inference examples are not masked") {
+TEST_CASE("examples are not masked for inference") {
   const auto batch = [](const char* kind, const Example& example) {
     return inference_batch(find_task(make_config(kind)), example);
   };

@@ -84,7 +84,7 @@ TEST_CASE("every key sets the member of its name") {
   for (const Key& key : all_keys()) CHECK_MESSAGE(found.contains(key.key), key.key);
 }
 
-TEST_CASE("the last of a file and several overrides sets the value") {
+TEST_CASE("the last override of a key wins over the file and earlier overrides") {
   std::size_t taken = 0;
   const std::vector<Key> keys = all_keys();
   for (const Key& key : keys) {
@@ -124,7 +124,7 @@ TEST_CASE("a value that is invalid or not used is reported for its override, not
   }
 }
 
-TEST_CASE("a value of another type is rejected for every key, with its position") {
+TEST_CASE("a value of the wrong type is rejected for every key, with its position") {
   for (const Field& field : fields_of(Config())) {
     CAPTURE(field.path());
     const std::string key = fmt::format("{}:\n  {}: ", field.section, field.key);

@@ -20,11 +20,11 @@
 #include "train/config/load.h"
 #include "train/tasks/data_source.h"
 
-/// Every key of the sections optimizer, schedule and train, in runs of every kind of model: the
-/// parts of a run that it changes, and no others. Keys and expectations come from the list of keys.
-/// A key of the process changes nothing; another key that may change freely on resume changes no
-/// weights; all other keys change weights. golden_test.cpp and the tests of the trainer check the
-/// numbers.
+/// Checks for every key of the sections optimizer, schedule and train, in runs of every kind of
+/// model, that it changes the expected parts of a run and no others. Keys and expectations come
+/// from the list of keys. A key of the process changes nothing; another key that may change freely
+/// on resume does not change weights; all other keys change weights. golden_test.cpp and the tests
+/// of the trainer check the numbers.
 namespace tapestry {
 namespace {
 
