@@ -5,6 +5,7 @@
 #include "autograd/kernels/attention_tile.h"
 #include "autograd/kernels/broadcast.h"
 #include "autograd/kernels/copy.h"
+#include "autograd/kernels/cross_entropy.h"
 #include "autograd/kernels/dropout.h"
 #include "autograd/kernels/elementwise.h"
 #include "autograd/kernels/gated.h"

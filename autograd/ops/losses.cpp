@@ -12,9 +12,9 @@
 
 #include "autograd/error.h"
 #include "autograd/ids.h"
+#include "autograd/kernels/cross_entropy.h"
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/reduce.h"
-#include "autograd/kernels/softmax.h"
 #include "autograd/operation.h"
 #include "autograd/ops/internal/axes.h"
 #include "autograd/ops/internal/elementwise.h"

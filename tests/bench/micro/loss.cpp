@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <fmt/format.h>
 
-#include "autograd/kernels/softmax.h"
+#include "autograd/kernels/cross_entropy.h"
 #include "tests/bench/micro/benchmark.h"
 
 namespace tapestry::bench {
