@@ -63,10 +63,9 @@ Estimate estimate_from(const Differences& differences, double rounding) {
   return {.value = slope.value, .error = slope.change + rounding + kink};
 }
 
-/// The error is infinite if the function is not finite nearby, such as a square root at 0.
-Estimate within_domain(const Estimate& estimate, const Objectives& objectives, std::size_t k) {
-  const bool left = !std::isfinite(estimate.value) && std::isfinite(objectives.value_at_start(k));
-  return left ? Estimate{.value = 0.0, .error = std::numeric_limits<double>::infinity()} : estimate;
+/// Whether the function is not finite nearby, such as a square root at 0.
+bool leaves_domain(const Estimate& estimate, double value_at_start) {
+  return !std::isfinite(estimate.value) && std::isfinite(value_at_start);
 }
 
 /// The estimate with the least error; if another contradicts it, their distance is added to the
@@ -139,31 +138,54 @@ std::vector<std::optional<double>> measured_noise(Line& line, double step,
   return noise;
 }
 
+namespace {
+
+using Estimates = std::vector<Estimate>;
+
+/// The best estimates of all objectives, from differences with one step after the other.
+struct StepSearch {
+  Line& line;
+  const Objectives& objectives;
+  const std::vector<double>& noise;
+  const std::vector<double>& good_enough;
+  Estimates best = Estimates(objectives.count());
+  std::vector<Estimates> attempts = std::vector<Estimates>(objectives.count());
+  bool noisy = false, coarse = false;  ///< why a best estimate is not good enough
+
+  void try_step(double h);
+};
+
+void StepSearch::try_step(double h) {
+  const std::vector<Differences> differences = differences_along(line, h, objectives);
+  noisy = coarse = false;
+  for (std::size_t k = 0; k < best.size(); ++k) {
+    const double rounding = effect_of_noise(noise[k], h);
+    Estimate estimate = estimate_from(differences[k], rounding);
+    if (leaves_domain(estimate, objectives.value_at_start(k))) {
+      estimate = {.value = 0.0, .error = std::numeric_limits<double>::infinity()};
+    }
+    attempts[k].push_back(estimate);
+    best[k] = best_estimate(attempts[k]);
+    if (best[k].error <= good_enough[k]) continue;
+    (best[k].error <= 4.0 * rounding ? noisy : coarse) = true;
+  }
+}
+
+}  // namespace
+
 std::vector<Estimate> derivatives(Line& line, const Steps& steps, const Objectives& objectives,
                                   const std::vector<double>& noise,
                                   const std::vector<double>& good_enough) {
-  std::vector<std::vector<Estimate>> attempts(objectives.count());
-  std::vector<Estimate> best(objectives.count());
-  bool noisy = false, coarse = false;  // why an estimate is not good enough
-  const auto attempt = [&](double h) {
-    const std::vector<Differences> differences = differences_along(line, h, objectives);
-    noisy = coarse = false;
-    for (std::size_t k = 0; k < best.size(); ++k) {
-      const double rounding = effect_of_noise(noise[k], h);
-      attempts[k].push_back(within_domain(estimate_from(differences[k], rounding), objectives, k));
-      best[k] = best_estimate(attempts[k]);
-      if (best[k].error <= good_enough[k]) continue;
-      const bool by_noise = best[k].error <= 4.0 * rounding;
-      (by_noise ? noisy : coarse) = true;
-    }
-  };
-  attempt(steps.first);
-  const bool tries_shorter = coarse;
-  for (double h = 16.0 * steps.first; noisy && h <= steps.max; h *= 16.0) attempt(h);
+  StepSearch search{line, objectives, noise, good_enough};
+  search.try_step(steps.first);
+  const bool tries_shorter = search.coarse;
+  for (double h = 16.0 * steps.first; search.noisy && h <= steps.max; h *= 16.0) search.try_step(h);
   for (const int exponent : {-4, -8}) {
-    if (tries_shorter && (noisy || coarse)) attempt(std::ldexp(steps.first, exponent));
+    if (tries_shorter && (search.noisy || search.coarse)) {
+      search.try_step(std::ldexp(steps.first, exponent));
+    }
   }
-  return best;
+  return search.best;
 }
 
 }  // namespace tapestry::gradcheck_detail
