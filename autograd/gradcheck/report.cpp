@@ -10,6 +10,39 @@
 
 namespace tapestry {
 
+const char* name(GradcheckVerdict verdict) {
+  switch (verdict) {
+    case GradcheckVerdict::agrees:
+      return "agrees";
+    case GradcheckVerdict::wrong:
+      return "wrong";
+    case GradcheckVerdict::inconclusive:
+      return "inconclusive";
+    case GradcheckVerdict::too_small:
+      return "too small";
+  }
+  return "";
+}
+
+std::size_t GradcheckReport::count(GradcheckVerdict verdict) const {
+  return static_cast<std::size_t>(std::ranges::count(rows, verdict, &GradcheckRow::verdict));
+}
+
+double GradcheckReport::worst_relative_error() const {
+  double worst = 0.0;
+  for (const GradcheckRow& row : rows) worst = std::max(worst, row.worst_relative_error);
+  return worst;
+}
+
+bool GradcheckReport::passed() const {
+  if (count(GradcheckVerdict::wrong) > 0) return false;
+  return rows.empty() || std::ranges::any_of(rows, [](const GradcheckRow& row) {
+           return row.verdict == GradcheckVerdict::agrees ||
+                  (row.verdict != GradcheckVerdict::too_small &&
+                   row.coordinates.conclusive() + row.directions.conclusive() > 0);
+         });
+}
+
 namespace gradcheck_detail {
 namespace {
 
