@@ -10,6 +10,22 @@
 #include "autograd/kernels/copy.h"
 
 namespace tapestry {
+namespace {
+
+/// Throws unless g has the shape and element type of the slot; the message names g subject().
+template <class Subject>
+void require_shape_and_dtype(const Tensor& g, const GradientSlot& slot, const Subject& subject) {
+  if (g.shape() != slot.shape()) {
+    throw ShapeError(fmt::format("{} has shape {}, expected {}", subject(), to_string(g.shape()),
+                                 to_string(slot.shape())));
+  }
+  if (g.dtype() != slot.dtype()) {
+    throw DTypeError(
+        fmt::format("{} is {}, expected {}", subject(), name(g.dtype()), name(slot.dtype())));
+  }
+}
+
+}  // namespace
 
 Tensor GradientSlot::value() const { return Tensor::over(shape_, dtype_, memory_, offset_); }
 
@@ -40,14 +56,7 @@ template kernels::Target<float> GradientSlot::target<float>();
 template kernels::Target<double> GradientSlot::target<double>();
 
 void GradientSlot::add(const Tensor& g) {
-  if (g.shape() != shape_) {
-    throw ShapeError(fmt::format("gradient: a contribution has shape {}, expected {}",
-                                 to_string(g.shape()), to_string(shape_)));
-  }
-  if (g.dtype() != dtype_) {
-    throw DTypeError(
-        fmt::format("gradient: a contribution is {}, expected {}", name(g.dtype()), name(dtype_)));
-  }
+  require_shape_and_dtype(g, *this, [] { return "gradient: a contribution"; });
   require_record();
   if (!filled_ && !fixed_ && origin_ == Origin::operation) {
     memory_ = g.memory();
@@ -61,18 +70,6 @@ void GradientSlot::add(const Tensor& g) {
   });
 }
 
-void Gradient::require_fitting(const Tensor& g) const {
-  if (g.shape() != slot_->shape()) {
-    throw ShapeError(fmt::format("{}: backward: the gradient of input {} has shape {}, expected {}",
-                                 operation_, input_ + 1, to_string(g.shape()),
-                                 to_string(slot_->shape())));
-  }
-  if (g.dtype() != slot_->dtype()) {
-    throw DTypeError(fmt::format("{}: backward: the gradient of input {} is {}, expected {}",
-                                 operation_, input_ + 1, name(g.dtype()), name(slot_->dtype())));
-  }
-}
-
 void GradientSlot::clear() {
   filled_ = false;
   if (!fixed_) memory_ = {};
@@ -83,6 +80,12 @@ void GradientSlot::move_into(const kernels::Memory& memory, std::size_t offset) 
   memory_ = memory;
   offset_ = offset;
   fixed_ = true;
+}
+
+void Gradient::require_fitting(const Tensor& g) const {
+  require_shape_and_dtype(g, *slot_, [&] {
+    return fmt::format("{}: backward: the gradient of input {}", operation_, input_ + 1);
+  });
 }
 
 }  // namespace tapestry
