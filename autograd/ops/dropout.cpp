@@ -24,6 +24,14 @@ bool drops_anything(const char* operation, double rate, const RandomStream& rand
   return rate > 0.0 && random.on();
 }
 
+/// Throws DTypeError or ShapeError, naming `operation`, unless both have one type and shape.
+void require_matching(const char* operation, const Tensor& residual, const Tensor& x) {
+  common_dtype(operation, residual, x);
+  if (residual.shape() == x.shape()) return;
+  throw ShapeError(fmt::format("{}: residual has shape {} and x {}, expected one shape", operation,
+                               to_string(residual.shape()), to_string(x.shape())));
+}
+
 /// y = dropout(x) on all threads, with random numbers of the stream that has this key.
 template <class T>
 void drop(std::uint64_t key, double rate, const Tensor& x, kernels::Target<T> y) {
@@ -200,12 +208,7 @@ Tensor dropout(const Tensor& x, double rate, const RandomStream& random) {
 
 Tensor dropout_add(const Tensor& residual, const Tensor& x, double rate,
                    const RandomStream& random) {
-  common_dtype(DropoutAdd::name, residual, x);
-  if (residual.shape() != x.shape()) {
-    throw ShapeError(fmt::format("{}: residual has shape {} and x {}, expected equal shapes",
-                                 DropoutAdd::name, to_string(residual.shape()),
-                                 to_string(x.shape())));
-  }
+  require_matching(DropoutAdd::name, residual, x);
   if (!drops_anything(DropoutAdd::name, rate, random)) return add(residual, x);
   return apply(DropoutAdd{random.key(), rate}, residual, x);
 }
@@ -221,12 +224,7 @@ Tensor residual_add(const Tensor& residual, const Tensor& x, const ResidualAddOp
   if (options.skip_scale == 1.0 && options.sublayer_scale == 1.0 && !drops_rows) {
     return dropout_add(residual, x, options.dropout, options.random);
   }
-  common_dtype(ResidualAdd::name, residual, x);
-  if (residual.shape() != x.shape()) {
-    throw ShapeError(fmt::format("{}: residual has shape {} and x {}, expected equal shapes",
-                                 ResidualAdd::name, to_string(residual.shape()),
-                                 to_string(x.shape())));
-  }
+  require_matching(ResidualAdd::name, residual, x);
   const bool drops = drops_anything(ResidualAdd::name, options.dropout, options.random);
   return apply(ResidualAdd{.key = drops ? options.random.key() : 0,
                            .rate = drops ? options.dropout : 0.0,
