@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "autograd/error.h"
@@ -303,21 +304,14 @@ Tensor cumsum(const Tensor& x, std::ptrdiff_t axis) {
 }
 
 Tensor sum_to_shape(const Tensor& x, const Shape& shape) {
-  bool fits = shape.rank() <= x.rank();
-  AxisSet repeated;
-  const std::size_t added = fits ? x.rank() - shape.rank() : 0;
-  for (std::size_t axis = 0; fits && axis < x.rank(); ++axis) {
-    const bool differs = axis < added || shape[axis - added] != x.shape()[axis];
-    fits = !differs || axis < added || shape[axis - added] == 1;
-    repeated[axis] = differs;
-  }
-  if (!fits) {
+  const std::optional<AxisSet> repeated = repeated_axes(x.shape(), shape);
+  if (!repeated) {
     throw ShapeError(fmt::format(
         "sum_to_shape: x has shape {}, requested shape {}, expected a shape that broadcasts to the "
         "shape of x",
         to_string(x.shape()), to_string(shape)));
   }
-  return reshape(apply(Sum{repeated, true}, x), shape);
+  return reshape(apply(Sum{*repeated, true}, x), shape);
 }
 
 }  // namespace tapestry

@@ -71,6 +71,19 @@ Shape reduced_shape(const Shape& shape, const AxisSet& axes, bool keep_dims) {
   return result;
 }
 
+std::optional<AxisSet> repeated_axes(const Shape& shape, const Shape& operand) {
+  if (operand.rank() > shape.rank()) return std::nullopt;
+  const std::size_t added = shape.rank() - operand.rank();
+  AxisSet repeated = all_axes(added);
+  for (std::size_t axis = added; axis < shape.rank(); ++axis) {
+    const std::size_t extent = operand[axis - added];
+    if (extent == shape[axis]) continue;
+    if (extent != 1) return std::nullopt;
+    repeated.set(axis);
+  }
+  return repeated;
+}
+
 Tensor summed_over(const Tensor& x, const AxisSet& axes) {
   Tensor sum = x;
   for (std::size_t last = x.rank(); last > 0; --last) {

@@ -3,6 +3,7 @@
 
 #include <bitset>
 #include <cstddef>
+#include <optional>
 #include <span>
 
 #include "autograd/gradient.h"
@@ -27,6 +28,10 @@ std::size_t require_elements(const char* operation, const Shape& shape, const Ax
 
 /// `shape` without `axes`, or with extents of 1 there.
 Shape reduced_shape(const Shape& shape, const AxisSet& axes, bool keep_dims);
+
+/// The axes of `shape` along which an operand of shape `operand` repeats when it is broadcast to
+/// `shape`; nullopt if it cannot be.
+std::optional<AxisSet> repeated_axes(const Shape& shape, const Shape& operand);
 
 /// Sum of x over `axes`, which stay as extents of 1; x itself if `axes` is empty.
 Tensor summed_over(const Tensor& x, const AxisSet& axes);
