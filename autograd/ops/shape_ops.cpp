@@ -29,28 +29,6 @@ struct Reshape {
   void backward(const Tensor& dy, Gradient dx) const { dx.add(dy.viewed_as(dx.shape())); }
 };
 
-/// A copy with this element type.
-struct To {
-  static constexpr const char* name = "to";
-  static constexpr const char* formula = "y = x as another element type";
-  static constexpr const char* derivative = "dL/dx = dL/dy as the element type of x";
-  DType dtype;
-
-  Tensor forward(const Tensor& x) {
-    Tensor y = Tensor::empty(x.shape(), dtype);
-    dispatch(x.dtype(), [&]<class From>() {
-      dispatch(dtype, [&]<class Result>() {
-        std::ranges::transform(x.values<From>(), y.mutable_values<Result>().begin(),
-                               [](From value) { return static_cast<Result>(value); });
-      });
-    });
-    return y;
-  }
-  void backward(const Tensor& dy, Gradient dx) const {
-    dx.add(dy.dtype() == dx.dtype() ? dy : dy.to(dx.dtype()));
-  }
-};
-
 /// A shape as text, such as "(4, ?)" for an extent that reshape infers.
 std::string with_question_marks(const Shape& shape) {
   std::vector<std::string> extents;
@@ -223,13 +201,17 @@ struct Slice {
   }
 };
 
+std::ptrdiff_t counted_from_front(std::ptrdiff_t index, std::ptrdiff_t extent) {
+  return index < 0 ? index + extent : index;
+}
+
 }  // namespace
 
 Tensor slice(const Tensor& x, std::ptrdiff_t axis, std::ptrdiff_t begin, std::ptrdiff_t end) {
   const std::size_t along = resolve_axis(Slice::name, axis, x.rank());
   const auto extent = static_cast<std::ptrdiff_t>(x.shape()[along]);
-  const std::ptrdiff_t first = begin < 0 ? begin + extent : begin;
-  const std::ptrdiff_t last = end < 0 ? end + extent : end;
+  const std::ptrdiff_t first = counted_from_front(begin, extent);
+  const std::ptrdiff_t last = counted_from_front(end, extent);
   if (first < 0 || first > last || last > extent) {
     throw ValueError(fmt::format(
         "{}: [{}, {}) of axis {} of x, whose shape is {}, expected 0 <= begin <= end <= {}, "
@@ -247,9 +229,11 @@ Tensor select(const Tensor& x, std::ptrdiff_t axis, std::ptrdiff_t index) {
         "select: index {} of axis {} of x, whose shape is {}, expected {} <= index < {}", index,
         along, to_string(x.shape()), -extent, extent));
   }
-  const std::ptrdiff_t begin = index < 0 ? index + extent : index;
+  const std::ptrdiff_t begin = counted_from_front(index, extent);
   return reshape(slice(x, axis, begin, begin + 1), x.shape().erased(along));
 }
+
+Tensor Tensor::operator[](std::ptrdiff_t index) const { return select(*this, 0, index); }
 
 std::vector<Tensor> split(const Tensor& x, std::span<const std::size_t> extents,
                           std::ptrdiff_t axis) {
@@ -280,10 +264,6 @@ std::vector<Tensor> chunk(const Tensor& x, std::size_t count, std::ptrdiff_t axi
   }
   return split(x, std::vector<std::size_t>(count, x.shape()[along] / count), axis);
 }
-
-Tensor Tensor::to(DType dtype) const { return apply(To{dtype}, *this); }
-
-Tensor Tensor::operator[](std::ptrdiff_t index) const { return select(*this, 0, index); }
 
 namespace {
 
@@ -370,5 +350,33 @@ Tensor stack(std::span<const Tensor> tensors, std::ptrdiff_t axis) {
   }
   return concat(layers, static_cast<std::ptrdiff_t>(along));
 }
+
+namespace {
+
+/// A copy with this element type.
+struct To {
+  static constexpr const char* name = "to";
+  static constexpr const char* formula = "y = x as another element type";
+  static constexpr const char* derivative = "dL/dx = dL/dy as the element type of x";
+  DType dtype;
+
+  Tensor forward(const Tensor& x) {
+    Tensor y = Tensor::empty(x.shape(), dtype);
+    dispatch(x.dtype(), [&]<class From>() {
+      dispatch(dtype, [&]<class Result>() {
+        std::ranges::transform(x.values<From>(), y.mutable_values<Result>().begin(),
+                               [](From value) { return static_cast<Result>(value); });
+      });
+    });
+    return y;
+  }
+  void backward(const Tensor& dy, Gradient dx) const {
+    dx.add(dy.dtype() == dx.dtype() ? dy : dy.to(dx.dtype()));
+  }
+};
+
+}  // namespace
+
+Tensor Tensor::to(DType dtype) const { return apply(To{dtype}, *this); }
 
 }  // namespace tapestry
