@@ -78,25 +78,6 @@ void require_halves(const char* operation, const Tensor& x) {
                   operation, to_string(x.shape())));
 }
 
-/// Number of rows along the last axis.
-std::size_t count_rows(const Tensor& y) { return y.shape().product(0, y.rank() - 1); }
-
-Tensor gated_values(kernels::Gate gate, const Tensor& x) {
-  const std::size_t n = x.shape().back() / 2;
-  Tensor y = Tensor::empty(x.shape().with_last(n), x.dtype());
-  dispatch(x.dtype(), [&]<class T>() {
-    kernels::gated(gate, count_rows(y), n, x.values<T>().data(), y.mutable_values<T>().data());
-  });
-  return y;
-}
-
-void gated_gradient(kernels::Gate gate, const Tensor& dy, const Tensor& x, const Gradient& dx) {
-  dispatch(dy.dtype(), [&]<class T>() {
-    kernels::gated_backward(gate, count_rows(dy), dy.shape().back(), x.values<T>().data(),
-                            dy.values<T>().data(), dx.target<T>());
-  });
-}
-
 /// A gated unit with one of the activations.
 template <kernels::Gate gate>
 struct Gated {
@@ -104,10 +85,23 @@ struct Gated {
 
   Tensor forward(const Tensor& input) {
     x = input;
-    return gated_values(gate, x);
+    Tensor y = Tensor::empty(x.shape().with_last(x.shape().back() / 2), x.dtype());
+    dispatch(x.dtype(), [&]<class T>() {
+      kernels::gated(gate, rows(y), y.shape().back(), x.values<T>().data(),
+                     y.mutable_values<T>().data());
+    });
+    return y;
   }
 
-  void backward(const Tensor& dy, Gradient dx) const { gated_gradient(gate, dy, x, dx); }
+  void backward(const Tensor& dy, Gradient dx) const {
+    dispatch(dy.dtype(), [&]<class T>() {
+      kernels::gated_backward(gate, rows(dy), dy.shape().back(), x.values<T>().data(),
+                              dy.values<T>().data(), dx.target<T>());
+    });
+  }
+
+ private:
+  static std::size_t rows(const Tensor& y) { return y.shape().product(0, y.rank() - 1); }
 };
 
 struct Swiglu : Gated<kernels::Gate::silu> {
