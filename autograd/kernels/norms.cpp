@@ -16,28 +16,57 @@ namespace {
 /// Rows whose gradients of weight and bias are added in one chain, see sum_pairwise.
 inline constexpr std::size_t rows_per_chain = 64;
 
-/// dx = rstd * (h - mean(h) - xh * mean(h * xh)) for one row, h = g * weight and
-/// xh = (x - mean) * rstd.
+/// n sums over all rows, in an order that depends on `rows` only. add_rows(begin, end, sums) adds
+/// the rows [begin, end) to n sums; it is called for every row, also if `out` is null.
+template <class T, class AddRows>
+void sum_over_rows(std::size_t rows, std::size_t n, const AddRows& add_rows, Target<T> out) {
+  const std::size_t per_block = rows_per_block(rows);
+  const std::size_t blocks = count_blocks(rows);
+  const Memory workspace(blocks * n * sizeof(T));
+  T* const block_sums = reinterpret_cast<T*>(workspace.data());
+  parallel_ranges(rows, per_block, [&](std::size_t begin, std::size_t end) {
+    sum_pairwise(begin, end, rows_per_chain, n, block_sums + begin / per_block * n, add_rows);
+  });
+  if (out) sum_middle_axis(1, blocks, n, block_sums, out);
+}
+
+/// One row of x with its moments, and of g = dL/dy; xh = (x - mean) * rstd.
 template <class T>
-void layer_norm_row_backward(std::size_t n, const T* x, const T* weight, T mean, T rstd, const T* g,
-                             Target<T> dx) {
-  const Vec<T> m(mean), r(rstd);
+struct LayerNormRow {
+  const T* x;
+  T mean, rstd;
+  const T* g;
+};
+
+/// dweight += g * xh for one row.
+template <class T>
+void add_layer_norm_dweight(std::size_t n, const LayerNormRow<T>& row, T* dweight) {
+  const Vec<T> m(row.mean), r(row.rstd);
+  map(
+      n, Target<T>{dweight, true},
+      [&](const Vec<T>& a, const Vec<T>& v) { return a * ((v - m) * r); }, row.g, row.x);
+}
+
+/// dx = rstd * (h - mean(h) - xh * mean(h * xh)) for one row, h = g * weight.
+template <class T>
+void layer_norm_dx(std::size_t n, const LayerNormRow<T>& row, const T* weight, Target<T> dx) {
+  const Vec<T> m(row.mean), r(row.rstd);
   const T scale = T(1) / static_cast<T>(n);
-  const Vec<T> mean_h(scale *
-                      sum_map<T>(
-                          n, [](const Vec<T>& a, const Vec<T>& b) { return a * b; }, g, weight));
+  const Vec<T> mean_h(
+      scale * sum_map<T>(
+                  n, [](const Vec<T>& a, const Vec<T>& b) { return a * b; }, row.g, weight));
   const Vec<T> mean_h_xh(scale * sum_map<T>(
                                      n,
                                      [&](const Vec<T>& a, const Vec<T>& b, const Vec<T>& v) {
                                        return a * b * ((v - m) * r);
                                      },
-                                     g, weight, x));
+                                     row.g, weight, row.x));
   map(
       n, dx,
       [&](const Vec<T>& a, const Vec<T>& b, const Vec<T>& v) {
         return r * (a * b - mean_h - ((v - m) * r) * mean_h_xh);
       },
-      g, weight, x);
+      row.g, weight, row.x);
 }
 
 }  // namespace
@@ -70,49 +99,37 @@ template <class T>
 void layer_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* weight,
                          const T* means, const T* rstds, const T* g, Target<T> dx,
                          Target<T> dweight, Target<T> dbias) {
-  const std::size_t per_block = rows_per_block(rows);
-  const std::size_t blocks = count_blocks(rows);
-  // For each block, its sums of g * xh and of g; then the sums over all rows.
-  const Memory workspace((blocks + 1) * 2 * n * sizeof(T));
-  T* const parts = reinterpret_cast<T*>(workspace.data());
-  // Computes dx of the rows, and adds to the sums.
+  const Memory workspace(2 * n * sizeof(T));
+  T* const totals = reinterpret_cast<T*>(workspace.data());  // of g * xh, then of g
+  const auto same = [](const Vec<T>& v) { return v; };
   const auto backward_rows = [&](std::size_t begin, std::size_t end, T* sums) {
-    for (std::size_t row = begin; row < end; ++row) {
-      const T* in = x + row * n;
-      const T* gradient = g + row * n;
-      const Vec<T> m(means[row]), r(rstds[row]);
-      if (dweight) {
-        map(
-            n, Target<T>{sums, true},
-            [&](const Vec<T>& a, const Vec<T>& v) { return a * ((v - m) * r); }, gradient, in);
-      }
-      if (dbias) {
-        map(
-            n, Target<T>{sums + n, true}, [](const Vec<T>& a) { return a; }, gradient);
-      }
-      if (dx) {
-        layer_norm_row_backward(n, in, weight, means[row], rstds[row], gradient, dx + row * n);
-      }
+    for (std::size_t i = begin; i < end; ++i) {
+      const LayerNormRow<T> row{.x = x + i * n, .mean = means[i], .rstd = rstds[i], .g = g + i * n};
+      if (dweight) add_layer_norm_dweight(n, row, sums);
+      if (dbias) map(n, Target<T>{sums + n, true}, same, row.g);
+      if (dx) layer_norm_dx(n, row, weight, dx + i * n);
     }
   };
-  parallel_ranges(rows, per_block, [&](std::size_t begin, std::size_t end) {
-    sum_pairwise(begin, end, rows_per_chain, 2 * n, parts + begin / per_block * 2 * n,
-                 backward_rows);
-  });
-  if (!dweight && !dbias) return;
-  T* const sums = parts + blocks * 2 * n;
-  sum_middle_axis<T>(1, blocks, 2 * n, parts, {sums});
-  const auto same = [](const Vec<T>& v) { return v; };
-  if (dweight) map(n, dweight, same, static_cast<const T*>(sums));
-  if (dbias) map(n, dbias, same, static_cast<const T*>(sums + n));
+  const bool sums_wanted = dweight || dbias;
+  sum_over_rows(rows, 2 * n, backward_rows, Target<T>{sums_wanted ? totals : nullptr});
+  if (dweight) map(n, dweight, same, static_cast<const T*>(totals));
+  if (dbias) map(n, dbias, same, static_cast<const T*>(totals + n));
 }
 
 namespace {
 
+/// dweight += g * xh for one row, xh = x * rrms.
+template <class T>
+void add_rms_norm_dweight(std::size_t n, const T* x, T rrms, const T* g, T* dweight) {
+  const Vec<T> r(rrms);
+  map(
+      n, Target<T>{dweight, true}, [&](const Vec<T>& a, const Vec<T>& v) { return a * (v * r); }, g,
+      x);
+}
+
 /// dx = rrms * (h - xh * mean(h * xh)) for one row, h = g * weight and xh = x * rrms.
 template <class T>
-void rms_norm_row_backward(std::size_t n, const T* x, const T* weight, T rrms, const T* g,
-                           Target<T> dx) {
+void rms_norm_dx(std::size_t n, const T* x, const T* weight, T rrms, const T* g, Target<T> dx) {
   const Vec<T> r(rrms);
   const T sum_h_xh = sum_map<T>(
       n, [&](const Vec<T>& a, const Vec<T>& b, const Vec<T>& v) { return a * b * (v * r); }, g,
@@ -149,28 +166,15 @@ void rms_norm(std::size_t rows, std::size_t n, const T* x, const T* weight, T ep
 template <class T>
 void rms_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* weight, const T* rrms,
                        const T* g, Target<T> dx, Target<T> dweight) {
-  const std::size_t per_block = rows_per_block(rows);
-  const std::size_t blocks = count_blocks(rows);
-  const Memory workspace(blocks * n * sizeof(T));
-  T* const parts = reinterpret_cast<T*>(workspace.data());  // each block's sum of g * xh
-  // Computes dx of the rows, and adds to the sum.
-  const auto backward_rows = [&](std::size_t begin, std::size_t end, T* sum) {
+  const auto backward_rows = [&](std::size_t begin, std::size_t end, T* sums) {
     for (std::size_t row = begin; row < end; ++row) {
       const T* in = x + row * n;
       const T* gradient = g + row * n;
-      const Vec<T> r(rrms[row]);
-      if (dweight) {
-        map(
-            n, Target<T>{sum, true}, [&](const Vec<T>& a, const Vec<T>& v) { return a * (v * r); },
-            gradient, in);
-      }
-      if (dx) rms_norm_row_backward(n, in, weight, rrms[row], gradient, dx + row * n);
+      if (dweight) add_rms_norm_dweight(n, in, rrms[row], gradient, sums);
+      if (dx) rms_norm_dx(n, in, weight, rrms[row], gradient, dx + row * n);
     }
   };
-  parallel_ranges(rows, per_block, [&](std::size_t begin, std::size_t end) {
-    sum_pairwise(begin, end, rows_per_chain, n, parts + begin / per_block * n, backward_rows);
-  });
-  if (dweight) sum_middle_axis(1, blocks, n, parts, dweight);
+  sum_over_rows(rows, n, backward_rows, dweight);
 }
 
 #define TAPESTRY_INSTANTIATE(T)                                                                    \

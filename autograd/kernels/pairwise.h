@@ -36,4 +36,17 @@ void sum_pairwise(std::size_t begin, std::size_t end, std::size_t rows_per_chain
       n, Target<T>{sums, true}, [](const Vec<T>& v) { return v; }, static_cast<const T*>(upper));
 }
 
+/// Rows per block of a sum over all rows, column by column: the rows of a block are added
+/// (sum_pairwise), then the sums of the blocks. Depends only on `rows`, so the bits do not depend
+/// on the number of threads.
+inline std::size_t rows_per_block(std::size_t rows) {
+  constexpr std::size_t max_blocks = 32;
+  return std::max<std::size_t>(16, (rows + max_blocks - 1) / max_blocks);
+}
+
+inline std::size_t count_blocks(std::size_t rows) {
+  const std::size_t per_block = rows_per_block(rows);
+  return (rows + per_block - 1) / per_block;
+}
+
 }  // namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 
 #include "autograd/kernels/namespace.h"
 #include "autograd/kernels/target.h"
 
 namespace tapestry::kernels {
+
+/// Whether sums along an axis start at its first or at its last element.
+enum class Direction { forward, backward };
 
 inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
@@ -16,13 +18,6 @@ inline namespace TAPESTRY_KERNELS_NAMESPACE {
 template <class T>
 void sum_middle_axis(std::size_t outer, std::size_t extent, std::size_t inner, const T* in,
                      Target<T> out);
-
-}  // namespace TAPESTRY_KERNELS_NAMESPACE
-
-/// Whether sums along an axis start at its first or at its last element.
-enum class Direction { forward, backward };
-
-inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
 /// Cumulative sum along the middle axis, in float64: out[o, k, i] = the sum of in[o, j, i] over
 /// j <= k, or over j >= k if backward. in and out are (outer, extent, inner).
@@ -45,19 +40,6 @@ void max_middle_axis(std::size_t outer, std::size_t extent, std::size_t inner, c
 template <class T>
 void max_middle_axis_backward(std::size_t outer, std::size_t extent, std::size_t inner,
                               const std::size_t* where, const T* dy, Target<T> dx);
-
-/// Rows per block of a sum over all rows, column by column: the rows of a block are added
-/// (pairwise.h), then the sums of the blocks. Depends only on `rows`, so the bits do not depend on
-/// the number of threads.
-inline std::size_t rows_per_block(std::size_t rows) {
-  constexpr std::size_t max_blocks = 32;
-  return std::max<std::size_t>(16, (rows + max_blocks - 1) / max_blocks);
-}
-
-inline std::size_t count_blocks(std::size_t rows) {
-  const std::size_t per_block = rows_per_block(rows);
-  return (rows + per_block - 1) / per_block;
-}
 
 }  // namespace TAPESTRY_KERNELS_NAMESPACE
 
