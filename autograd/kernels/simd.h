@@ -34,9 +34,11 @@ Vec<T> load(const T* data) {
   return Vec<T>::load_unaligned(data);
 }
 
-#if defined(__AVX512F__)
+/// Instructions of one set, by the type of their operands: a b + c, and loads and stores of the
+/// first n <= lanes values.
 namespace internal {
 
+#if defined(__AVX512F__)
 inline __m512 load_first(const float* data, std::size_t n, __m512 rest) {
   return _mm512_mask_loadu_ps(rest, static_cast<__mmask16>((1U << n) - 1U), data);
 }
@@ -50,12 +52,6 @@ inline void store_first(double* data, std::size_t n, __m512d value) {
   _mm512_mask_storeu_pd(data, static_cast<__mmask8>((1U << n) - 1U), value);
 }
 
-}  // namespace internal
-#endif
-
-namespace internal {
-
-#if defined(__AVX512F__)
 inline __m512 fused(__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); }
 inline __m512d fused(__m512d a, __m512d b, __m512d c) { return _mm512_fmadd_pd(a, b, c); }
 #elif defined(__FMA__)
