@@ -32,9 +32,12 @@ void with_value_and_slope(Gate gate, const Use& use) {
 template <class T, class Activation>
 void gated_row_backward(const Activation& value_and_slope, std::size_t n, const T* value,
                         const T* gate, const T* g, Target<T> dvalue, Target<T> dgate) {
-  const auto gradients = [&](const Vec<T>& gradient, const Vec<T>& v, const Vec<T>& x) {
-    const ValueAndSlope<T> a = value_and_slope(x);
-    return ValueAndSlope<T>{gradient * a.value, gradient * v * a.slope};
+  struct Gradients {
+    Vec<T> value, gate;
+  };
+  const auto gradients = [&](const Vec<T>& gradient, const Vec<T>& v, const Vec<T>& u) {
+    const ValueAndSlope<T> a = value_and_slope(u);
+    return Gradients{gradient * a.value, gradient * v * a.slope};
   };
   std::size_t i = 0;
   for (; i + lanes<T> <= n; i += lanes<T>) {
