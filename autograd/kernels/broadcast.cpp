@@ -25,11 +25,10 @@ BroadcastPlan::BroadcastPlan(std::span<const std::size_t> result, std::span<cons
   const Strides all_b = repeating_strides(b);
   for (std::size_t axis = 0; axis < result.size(); ++axis) {
     if (result[axis] == 1) continue;
-    const auto is_contiguous = [&](std::size_t outer_stride, std::size_t stride) {
-      return outer_stride == stride * result[axis];
+    const auto merges = [&](const Strides& merged, const Strides& strides) {
+      return merged[axes - 1] == strides[axis] * result[axis];
     };
-    if (axes > 0 && is_contiguous(a_strides[axes - 1], all_a[axis]) &&
-        is_contiguous(b_strides[axes - 1], all_b[axis])) {
+    if (axes > 0 && merges(a_strides, all_a) && merges(b_strides, all_b)) {
       extents[axes - 1] *= result[axis];
     } else {
       extents[axes++] = result[axis];
