@@ -162,11 +162,6 @@ class Tensor {
   /// Discards the gradient; the next contribution starts a new one.
   void zero_grad();
 
-  /// Moves values and gradient into given memory, such as a part of one buffer for all parameters;
-  /// both need space for size() values at the byte offsets. Handles stay valid.
-  void move_into(const kernels::Memory& values, std::size_t values_offset,
-                 const kernels::Memory& gradients, std::size_t gradients_offset);
-
   // For operations and the autograd engine.
 
   /// A tensor whose values are in existing memory, starting at a byte offset.
@@ -183,6 +178,10 @@ class Tensor {
   /// throws a ValueError that names `operation`, a literal, whose backward is given it as dL/dy.
   /// Returns *this.
   Tensor& make_read_only(const char* operation);
+  /// Moves values and gradient into given memory, such as a part of one buffer for all parameters;
+  /// both need space for size() values at the byte offsets. Handles stay valid.
+  void move_into(const kernels::Memory& values, std::size_t values_offset,
+                 const kernels::Memory& gradients, std::size_t gradients_offset);
   /// Equal for two handles if and only if they are handles of one tensor.
   const void* identity() const { return state_.get(); }
 
