@@ -63,7 +63,31 @@ Shape with_inferred_extent(const Tensor& x, const Shape& shape) {
   return result;
 }
 
+/// A copy with this element type.
+struct To {
+  static constexpr const char* name = "to";
+  static constexpr const char* formula = "y = x as another element type";
+  static constexpr const char* derivative = "dL/dx = dL/dy as the element type of x";
+  DType dtype;
+
+  Tensor forward(const Tensor& x) {
+    Tensor y = Tensor::empty(x.shape(), dtype);
+    dispatch(x.dtype(), [&]<class From>() {
+      dispatch(dtype, [&]<class Result>() {
+        std::ranges::transform(x.values<From>(), y.mutable_values<Result>().begin(),
+                               [](From value) { return static_cast<Result>(value); });
+      });
+    });
+    return y;
+  }
+  void backward(const Tensor& dy, Gradient dx) const {
+    dx.add(dy.dtype() == dx.dtype() ? dy : dy.to(dx.dtype()));
+  }
+};
+
 }  // namespace
+
+Tensor Tensor::to(DType dtype) const { return apply(To{dtype}, *this); }
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
   return apply(Reshape{with_inferred_extent(x, shape)}, x);
@@ -350,33 +374,5 @@ Tensor stack(std::span<const Tensor> tensors, std::ptrdiff_t axis) {
   }
   return concat(layers, static_cast<std::ptrdiff_t>(along));
 }
-
-namespace {
-
-/// A copy with this element type.
-struct To {
-  static constexpr const char* name = "to";
-  static constexpr const char* formula = "y = x as another element type";
-  static constexpr const char* derivative = "dL/dx = dL/dy as the element type of x";
-  DType dtype;
-
-  Tensor forward(const Tensor& x) {
-    Tensor y = Tensor::empty(x.shape(), dtype);
-    dispatch(x.dtype(), [&]<class From>() {
-      dispatch(dtype, [&]<class Result>() {
-        std::ranges::transform(x.values<From>(), y.mutable_values<Result>().begin(),
-                               [](From value) { return static_cast<Result>(value); });
-      });
-    });
-    return y;
-  }
-  void backward(const Tensor& dy, Gradient dx) const {
-    dx.add(dy.dtype() == dx.dtype() ? dy : dy.to(dx.dtype()));
-  }
-};
-
-}  // namespace
-
-Tensor Tensor::to(DType dtype) const { return apply(To{dtype}, *this); }
 
 }  // namespace tapestry
