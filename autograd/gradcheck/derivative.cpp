@@ -63,11 +63,6 @@ Estimate estimate_from(const Differences& differences, double rounding) {
   return {.value = slope.value, .error = slope.change + rounding + kink};
 }
 
-/// Whether the function is not finite nearby, such as a square root at 0.
-bool leaves_domain(const Estimate& estimate, double value_at_start) {
-  return !std::isfinite(estimate.value) && std::isfinite(value_at_start);
-}
-
 /// The estimate with the least error; if another contradicts it, their distance is added to the
 /// error.
 Estimate best_estimate(const std::vector<Estimate>& estimates) {
@@ -161,7 +156,8 @@ void StepSearch::try_step(double h) {
   for (std::size_t k = 0; k < best.size(); ++k) {
     const double rounding = effect_of_noise(noise[k], h);
     Estimate estimate = estimate_from(differences[k], rounding);
-    if (leaves_domain(estimate, objectives.value_at_start(k))) {
+    // The function is not finite nearby, such as a square root at 0.
+    if (!std::isfinite(estimate.value) && std::isfinite(objectives.value_at_start(k))) {
       estimate = {.value = 0.0, .error = std::numeric_limits<double>::infinity()};
     }
     attempts[k].push_back(estimate);
