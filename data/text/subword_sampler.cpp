@@ -2,10 +2,10 @@
 #include "data/text/subword_sampler.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -112,45 +112,67 @@ class WeightedTrie {
   std::vector<Entry> entries_;
 };
 
-/// Draws a segmentation of a text by forward filtering and backward sampling.
-Ids sample_lattice(std::string_view text, const WeightedTrie& trie, RandomDraws& random) {
+/// The lattice of all segmentations of a text into pieces of a unigram model. An edge is a piece
+/// between two positions, in bytes.
+class Lattice {
+ public:
+  /// Forward filtering: sums the weights of all segmentations of each prefix of the text.
+  Lattice(std::string_view text, const WeightedTrie& trie)
+      : last_edge_(text.size() + 1, 0), forward_(text.size() + 1) {
+    forward_[0] = Scaled::of(1.0, 0);
+    for (std::size_t begin = 0; begin < text.size(); ++begin) {
+      if (forward_[begin].mantissa == 0.0) continue;
+      trie.find_prefixes(text.substr(begin),
+                         [&](const WeightedTrie::Entry& piece, std::size_t length) {
+                           add_edge(begin, begin + length, piece);
+                         });
+    }
+  }
+
+  /// Backward sampling: draws the pieces of a segmentation from the last to the first.
+  Ids sample(RandomDraws& random) const {
+    Ids ids;
+    for (std::size_t end = forward_.size() - 1; end > 0;) {
+      const Edge& edge = draw_edge(end, random);
+      ids.push_back(edge.id);
+      end = edge.begin;
+    }
+    std::ranges::reverse(ids);
+    return ids;
+  }
+
+ private:
   struct Edge {
     std::size_t begin;
     std::size_t next;  ///< edge with the same end, from 1; 0: none
     std::int32_t id;
     Scaled weight;  ///< sum over all segmentations that end with this piece
   };
-  std::vector<Edge> edges(1);
-  std::vector<std::size_t> last_edge(text.size() + 1, 0);
-  std::vector<Scaled> forward(text.size() + 1);
-  forward[0] = Scaled::of(1.0, 0);
-  for (std::size_t begin = 0; begin < text.size(); ++begin) {
-    if (forward[begin].mantissa == 0.0) continue;
-    trie.find_prefixes(text.substr(begin),
-                       [&](const WeightedTrie::Entry& entry, std::size_t length) {
-                         const std::size_t end = begin + length;
-                         const Scaled weight = forward[begin] * entry.weight;
-                         edges.push_back({begin, last_edge[end], entry.id, weight});
-                         last_edge[end] = edges.size() - 1;
-                         forward[end] = forward[end] + weight;
-                       });
+
+  void add_edge(std::size_t begin, std::size_t end, const WeightedTrie::Entry& piece) {
+    const Scaled weight = forward_[begin] * piece.weight;
+    edges_.push_back({begin, last_edge_[end], piece.id, weight});
+    last_edge_[end] = edges_.size() - 1;
+    forward_[end] = forward_[end] + weight;
   }
-  Ids ids;
-  for (std::size_t end = text.size(); end > 0;) {
-    std::size_t chosen = last_edge[end];
-    double remaining = uniform(random) * forward[end].mantissa;
-    for (std::size_t edge = chosen; edge != 0; edge = edges[edge].next) {
-      const double weight = relative_to(edges[edge].weight, forward[end].exponent);
+
+  /// Draws one of the edges that end at `end`, with probabilities proportional to their weights.
+  const Edge& draw_edge(std::size_t end, RandomDraws& random) const {
+    std::size_t chosen = last_edge_[end];
+    double remaining = uniform(random) * forward_[end].mantissa;
+    for (std::size_t edge = chosen; edge != 0; edge = edges_[edge].next) {
+      const double weight = relative_to(edges_[edge].weight, forward_[end].exponent);
       if (weight > 0.0) chosen = edge;
       if (remaining < weight) break;
       remaining -= weight;
     }
-    ids.push_back(edges[chosen].id);
-    end = edges[chosen].begin;
+    return edges_[chosen];
   }
-  std::ranges::reverse(ids);
-  return ids;
-}
+
+  std::vector<Edge> edges_ = std::vector<Edge>(1);  ///< edge 0 ends a list
+  std::vector<std::size_t> last_edge_;              ///< by end
+  std::vector<Scaled> forward_;                     ///< by end: sum of the weights of its edges
+};
 
 /// The pieces of a BPE model.
 struct Merges {
@@ -165,48 +187,74 @@ struct Merges {
   bool within_words = true;  ///< whether space marks are only at the start of pieces
 };
 
-/// Merges the characters of a text and appends the ids. Returns false if a part is not a token.
-bool merge(std::string_view text, const Merges& merges, RandomDraws& random, Ids& ids) {
+/// The parts of a text, whose neighbors a BPE model merges.
+class MergedParts {
+ public:
+  /// Divides the text into characters.
+  MergedParts(std::string_view text, const Merges& merges) : merges_(merges) {
+    for (std::size_t at = 0; at < text.size();) {
+      parts_.push_back({character_at(text, at).bytes, no_pair});
+      at += parts_.back().text.size();
+    }
+    for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i].with_next = find_pair(i);
+  }
+
+  /// Merges the best pair until none is left.
+  void merge_all(RandomDraws& random) {
+    while (const auto best = draw_best_pair(random)) merge_pair(*best);
+  }
+
+  /// Appends the ids of the parts. Returns false if a part is not a token.
+  bool append_ids(Ids& ids) const {
+    for (const Part& part : parts_) {
+      const auto found = merges_.entries.find(part.text);
+      if (found == merges_.entries.end() || found->second.id == Merges::none) return false;
+      ids.push_back(found->second.id);
+    }
+    return true;
+  }
+
+ private:
   struct Part {
     std::string_view text;
     Merges::Entry with_next;  ///< the pair of this part and the next
   };
-  constexpr Merges::Entry no_pair{Merges::none, -std::numeric_limits<float>::infinity()};
-  std::vector<Part> parts;
-  for (std::size_t at = 0; at < text.size();) {
-    parts.push_back({character_at(text, at).bytes, no_pair});
-    at += parts.back().text.size();
+  static constexpr Merges::Entry no_pair{Merges::none, -std::numeric_limits<float>::infinity()};
+
+  /// The texts of parts i and i + 1.
+  std::string_view joined(std::size_t i) const {
+    return {parts_[i].text.data(), parts_[i].text.size() + parts_[i + 1].text.size()};
   }
-  const auto pair_at = [&](std::size_t i) {
-    if (i + 1 >= parts.size()) return no_pair;
-    const std::string_view joined(parts[i].text.data(),
-                                  parts[i].text.size() + parts[i + 1].text.size());
-    const auto found = merges.entries.find(joined);
-    return found == merges.entries.end() ? no_pair : found->second;
-  };
-  for (std::size_t i = 0; i < parts.size(); ++i) parts[i].with_next = pair_at(i);
-  while (true) {
-    std::size_t best = parts.size();
-    for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
-      const float score = parts[i].with_next.score;
+
+  Merges::Entry find_pair(std::size_t i) const {
+    if (i + 1 >= parts_.size()) return no_pair;
+    const auto found = merges_.entries.find(joined(i));
+    return found == merges_.entries.end() ? no_pair : found->second;
+  }
+
+  /// The first part of the pair with the highest score; each pair is dropped at random. nullopt if
+  /// no pair is left.
+  std::optional<std::size_t> draw_best_pair(RandomDraws& random) const {
+    std::optional<std::size_t> best;
+    for (std::size_t i = 0; i + 1 < parts_.size(); ++i) {
+      const float score = parts_[i].with_next.score;
       if (score == no_pair.score) continue;
-      if (merges.dropout > 0.0 && uniform(random) < merges.dropout) continue;
-      if (best == parts.size() || score > parts[best].with_next.score) best = i;
+      if (merges_.dropout > 0.0 && uniform(random) < merges_.dropout) continue;
+      if (!best || score > parts_[*best].with_next.score) best = i;
     }
-    if (best == parts.size()) break;
-    parts[best].text = {parts[best].text.data(),
-                        parts[best].text.size() + parts[best + 1].text.size()};
-    parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(best) + 1);
-    parts[best].with_next = pair_at(best);
-    if (best > 0) parts[best - 1].with_next = pair_at(best - 1);
+    return best;
   }
-  for (const Part& part : parts) {
-    const auto found = merges.entries.find(part.text);
-    if (found == merges.entries.end() || found->second.id == Merges::none) return false;
-    ids.push_back(found->second.id);
+
+  void merge_pair(std::size_t i) {
+    parts_[i].text = joined(i);
+    parts_.erase(parts_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    parts_[i].with_next = find_pair(i);
+    if (i > 0) parts_[i - 1].with_next = find_pair(i - 1);
   }
-  return true;
-}
+
+  const Merges& merges_;
+  std::vector<Part> parts_;
+};
 
 /// The words of a text, each with the space mark before it; the whole text if pieces may contain
 /// several words.
@@ -234,12 +282,13 @@ class SubwordSampler::Segmenter {
     const double alpha = sampling.alpha.value_or(1.0);
     std::int32_t id = first_word_id;
     for (const SentencePieceModel::Piece& piece : parsed.pieces) {
-      using enum SentencePieceModel::Type;
-      if (piece.type == normal) {
-        piece_texts_[static_cast<std::size_t>(id)] = piece.text;
-        if (!bpe_) trie_.add(piece.text, {id, weight(alpha, piece.score)});
+      const bool is_text = piece.type == SentencePieceModel::Type::normal;
+      if (is_text) piece_texts_[static_cast<std::size_t>(id)] = piece.text;
+      if (bpe_) {
+        add_merge(piece, is_text ? id : Merges::none);
+      } else if (is_text) {
+        trie_.add(piece.text, {id, weight(alpha, piece.score)});
       }
-      if (bpe_ && piece.type != byte) add_merge(piece, piece.type == normal ? id : Merges::none);
       if (piece.is_token()) ++id;
     }
   }
@@ -254,13 +303,15 @@ class SubwordSampler::Segmenter {
         sampled.push_back(ids[begin++]);
         continue;
       }
-      append(text, ids.subspan(begin, end - begin), random, sampled);
+      const Ids drawn = segment(text, ids.subspan(begin, end - begin), random);
+      sampled.insert(sampled.end(), drawn.begin(), drawn.end());
       begin = end;
     }
     return sampled;
   }
 
  private:
+  /// P^alpha for a score log P.
   static Scaled weight(double alpha, float score) {
     constexpr double extreme = 1e9;
     const double log2_weight = alpha * static_cast<double>(score) * std::numbers::log2e;
@@ -280,7 +331,7 @@ class SubwordSampler::Segmenter {
 
   void add_merge(const SentencePieceModel::Piece& piece, std::int32_t id) {
     using enum SentencePieceModel::Type;
-    if (piece.type == control || piece.type == unknown) return;
+    if (piece.type == control || piece.type == unknown || piece.type == byte) return;
     merges_.entries.try_emplace(piece.text, Merges::Entry{id, piece.score});
     if (piece.text.find(space_mark, 1) != std::string::npos) merges_.within_words = false;
   }
@@ -290,21 +341,17 @@ class SubwordSampler::Segmenter {
     return piece_texts_.at(static_cast<std::size_t>(id));
   }
 
-  void append(std::string_view text, std::span<const std::int32_t> original, RandomDraws& random,
-              Ids& sampled) const {
-    if (!bpe_) {
-      const Ids ids = sample_lattice(text, trie_, random);
-      sampled.insert(sampled.end(), ids.begin(), ids.end());
-      return;
-    }
-    const std::size_t before = sampled.size();
+  /// A segmentation of the text; `original` if a character has no piece.
+  Ids segment(std::string_view text, std::span<const std::int32_t> original,
+              RandomDraws& random) const {
+    if (!bpe_) return Lattice(text, trie_).sample(random);
+    Ids ids;
     for (const std::string_view unit : split_units(text, merges_)) {
-      if (merge(unit, merges_, random, sampled)) continue;
-      // A character without a piece: keep the original ids.
-      sampled.resize(before);
-      sampled.insert(sampled.end(), original.begin(), original.end());
-      return;
+      MergedParts parts(unit, merges_);
+      parts.merge_all(random);
+      if (!parts.append_ids(ids)) return {original.begin(), original.end()};
     }
+    return ids;
   }
 
   std::shared_ptr<const SubwordModel> model_;
@@ -315,10 +362,7 @@ class SubwordSampler::Segmenter {
 };
 
 SubwordSampler::SubwordSampler(const Vocabulary& vocabulary, const SubwordSampling& sampling)
-    : segmenter_(std::make_unique<const Segmenter>(vocabulary, sampling)) {}
-SubwordSampler::~SubwordSampler() = default;
-SubwordSampler::SubwordSampler(SubwordSampler&&) noexcept = default;
-SubwordSampler& SubwordSampler::operator=(SubwordSampler&&) noexcept = default;
+    : segmenter_(std::make_shared<const Segmenter>(vocabulary, sampling)) {}
 
 Ids SubwordSampler::operator()(std::span<const std::int32_t> ids, RandomDraws& random) const {
   return (*segmenter_)(ids, random);

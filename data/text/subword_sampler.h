@@ -24,11 +24,9 @@ namespace tapestry {
 class SubwordSampler {
  public:
   /// vocabulary  a vocabulary of subwords
-  /// throws      DataError if the sampling does not match the kind of model (unigram or bpe).
+  /// throws      DataError if the sampling does not match the kind of model (unigram or bpe);
+  ///             std::invalid_argument if the vocabulary has no subwords.
   SubwordSampler(const Vocabulary& vocabulary, const SubwordSampling& sampling);
-  ~SubwordSampler();
-  SubwordSampler(SubwordSampler&&) noexcept;
-  SubwordSampler& operator=(SubwordSampler&&) noexcept;
 
   /// The ids of a random segmentation of the same text. Depends only on `ids` and `random`. Can be
   /// called from several threads at once.
@@ -37,7 +35,7 @@ class SubwordSampler {
 
  private:
   class Segmenter;
-  std::unique_ptr<const Segmenter> segmenter_;
+  std::shared_ptr<const Segmenter> segmenter_;  ///< never changed, so copies share it
 };
 
 }  // namespace tapestry
