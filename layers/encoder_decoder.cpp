@@ -2,6 +2,29 @@
 #include "layers/encoder_decoder.h"
 
 namespace tapestry {
+namespace {
+
+/// The layers of a stack, whose stochastic depth grows with their position.
+template <class Layer, class StackOptions>
+std::vector<Layer> make_layers(const Scope& scope, std::size_t d_model,
+                               const StackOptions& options) {
+  std::vector<Layer> layers;
+  auto layer = options.layer;
+  for (std::size_t i = 0; i < options.num_layers; ++i) {
+    layer.residual = at_depth(options.layer.residual, i + 1, options.num_layers);
+    layers.emplace_back(scope / i, d_model, layer);
+  }
+  return layers;
+}
+
+/// The norm after the last layer of a stack; nullopt with post-norm.
+std::optional<Norm> make_final_norm(const Scope& scope, std::size_t d_model,
+                                    const ResidualOptions& residual) {
+  if (residual.placement != NormPlacement::pre) return std::nullopt;
+  return Norm(scope, d_model, residual.norm);
+}
+
+}  // namespace
 
 EncoderLayer::EncoderLayer(const Scope& scope, std::size_t d_model,
                            const EncoderLayerOptions& options)
@@ -12,29 +35,22 @@ EncoderLayer::EncoderLayer(const Scope& scope, std::size_t d_model,
 
 Tensor EncoderLayer::operator()(const Tensor& x, const AttentionMask& mask,
                                 const Mode& mode) const {
-  const Tensor attended = self_attn_residual_(
+  const Tensor self_attended = self_attn_residual_(
       x, mask.lengths(), mode, [&](const Tensor& v) { return self_attn_(v, v, mask, mode); });
-  return ff_residual_(attended, mask.lengths(), mode,
+  return ff_residual_(self_attended, mask.lengths(), mode,
                       [&](const Tensor& v) { return ff_(v, mode); });
 }
 
 Tensor EncoderLayer::extend(const Tensor& x, KeyValueCache& cache) const {
   const Mode mode = Mode::inference();
-  const Tensor attended = self_attn_residual_(
+  const Tensor self_attended = self_attn_residual_(
       x, {}, mode, [&](const Tensor& v) { return self_attn_.extend(v, cache); });
-  return ff_residual_(attended, {}, mode, [&](const Tensor& v) { return ff_(v, mode); });
+  return ff_residual_(self_attended, {}, mode, [&](const Tensor& v) { return ff_(v, mode); });
 }
 
-Encoder::Encoder(const Scope& scope, std::size_t d_model, const EncoderOptions& options) {
-  EncoderLayerOptions layer = options.layer;
-  for (std::size_t i = 0; i < options.num_layers; ++i) {
-    layer.residual = at_depth(options.layer.residual, i + 1, options.num_layers);
-    layers_.emplace_back(scope / "layers" / i, d_model, layer);
-  }
-  const ResidualOptions& residual = options.layer.residual;
-  if (residual.placement == NormPlacement::pre)
-    norm_.emplace(scope / "norm", d_model, residual.norm);
-}
+Encoder::Encoder(const Scope& scope, std::size_t d_model, const EncoderOptions& options)
+    : layers_(make_layers<EncoderLayer>(scope / "layers", d_model, options)),
+      norm_(make_final_norm(scope / "norm", d_model, options.layer.residual)) {}
 
 Tensor Encoder::operator()(const Tensor& x, const AttentionMask& mask, const Mode& mode) const {
   Tensor y = x;
@@ -60,36 +76,30 @@ DecoderLayer::DecoderLayer(const Scope& scope, std::size_t d_model,
 
 Tensor DecoderLayer::operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
                                 const Mode& mode) const {
-  const Tensor own = self_attn_residual_(x, masks.self.lengths(), mode, [&](const Tensor& v) {
-    return self_attn_(v, v, masks.self, mode);
-  });
-  const Tensor crossed = cross_attn_residual_(
-      own, masks.self.lengths(), mode,
+  const Tensor self_attended =
+      self_attn_residual_(x, masks.self.lengths(), mode,
+                          [&](const Tensor& v) { return self_attn_(v, v, masks.self, mode); });
+  const Tensor cross_attended = cross_attn_residual_(
+      self_attended, masks.self.lengths(), mode,
       [&](const Tensor& v) { return cross_attn_(v, memory, masks.cross, mode); });
-  return ff_residual_(crossed, masks.self.lengths(), mode,
+  return ff_residual_(cross_attended, masks.self.lengths(), mode,
                       [&](const Tensor& v) { return ff_(v, mode); });
 }
 
 Tensor DecoderLayer::extend(const Tensor& x, DecoderLayerCache& cache,
                             const AttentionMask& cross) const {
   const Mode mode = Mode::inference();
-  const Tensor own = self_attn_residual_(
+  const Tensor self_attended = self_attn_residual_(
       x, {}, mode, [&](const Tensor& v) { return self_attn_.extend(v, cache.self); });
-  const Tensor crossed = cross_attn_residual_(
-      own, {}, mode, [&](const Tensor& v) { return cross_attn_.attend(v, cache.cross, cross); });
-  return ff_residual_(crossed, {}, mode, [&](const Tensor& v) { return ff_(v, mode); });
+  const Tensor cross_attended = cross_attn_residual_(self_attended, {}, mode, [&](const Tensor& v) {
+    return cross_attn_.attend(v, cache.cross, cross);
+  });
+  return ff_residual_(cross_attended, {}, mode, [&](const Tensor& v) { return ff_(v, mode); });
 }
 
-Decoder::Decoder(const Scope& scope, std::size_t d_model, const DecoderOptions& options) {
-  DecoderLayerOptions layer = options.layer;
-  for (std::size_t i = 0; i < options.num_layers; ++i) {
-    layer.residual = at_depth(options.layer.residual, i + 1, options.num_layers);
-    layers_.emplace_back(scope / "layers" / i, d_model, layer);
-  }
-  const ResidualOptions& residual = options.layer.residual;
-  if (residual.placement == NormPlacement::pre)
-    norm_.emplace(scope / "norm", d_model, residual.norm);
-}
+Decoder::Decoder(const Scope& scope, std::size_t d_model, const DecoderOptions& options)
+    : layers_(make_layers<DecoderLayer>(scope / "layers", d_model, options)),
+      norm_(make_final_norm(scope / "norm", d_model, options.layer.residual)) {}
 
 Tensor Decoder::operator()(const Tensor& x, const Tensor& memory, const DecoderMasks& masks,
                            const Mode& mode) const {
