@@ -45,7 +45,15 @@ Symbols word_symbols(std::u32string_view sentence, WordNumbers& numbers) {
   return symbols;
 }
 
-/// Writes [n-grams of the hypothesis, n-grams of the reference, matches] for each order.
+/// Numbers of n-grams of one order. The statistics have these three numbers for each order.
+struct OrderCounts {
+  double in_hypothesis, in_reference, matches;
+};
+
+OrderCounts counts_of_order(std::span<const double> statistics, std::size_t i) {
+  return {statistics[3 * i], statistics[3 * i + 1], statistics[3 * i + 2]};
+}
+
 void write_orders(const NgramMatcher& matcher, std::size_t hypothesis_length,
                   const Symbols& reference, std::span<double> statistics) {
   const auto matches = matcher.matches(std::span(&reference, 1));
@@ -56,6 +64,42 @@ void write_orders(const NgramMatcher& matcher, std::size_t hypothesis_length,
     statistics[3 * i + 1] = static_cast<double>(in_reference);
     statistics[3 * i + 2] = static_cast<double>(matches[i]);
   }
+}
+
+/// (1 + beta^2) P R / (beta^2 P + R); `undefined` if the denominator is 0.
+double f_score(double precision, double recall, double beta, double undefined) {
+  const double factor = beta * beta;
+  const double denominator = factor * precision + recall;
+  return denominator > 0.0 ? (1.0 + factor) * precision * recall / denominator : undefined;
+}
+
+/// 100 times the mean of the F scores of all orders, with epsilon for undefined values.
+double mean_of_f_scores(std::span<const double> sums, double beta) {
+  const std::size_t orders = sums.size() / 3;
+  double sum = 0.0;
+  for (std::size_t i = 0; i < orders; ++i) {
+    const auto [in_hypothesis, in_reference, matches] = counts_of_order(sums, i);
+    const double precision = in_hypothesis > 0.0 ? matches / in_hypothesis : epsilon;
+    const double recall = in_reference > 0.0 ? matches / in_reference : epsilon;
+    sum += f_score(precision, recall, beta, epsilon);
+  }
+  return 100.0 * sum / static_cast<double>(orders);
+}
+
+/// 100 times the F score of the mean precision and recall of the orders with n-grams on both sides.
+double f_score_of_means(std::span<const double> sums, double beta) {
+  double precision = 0.0, recall = 0.0;
+  std::size_t orders = 0;
+  for (std::size_t i = 0; i < sums.size() / 3; ++i) {
+    const auto [in_hypothesis, in_reference, matches] = counts_of_order(sums, i);
+    if (in_hypothesis == 0.0 || in_reference == 0.0) continue;
+    precision += matches / in_hypothesis;
+    recall += matches / in_reference;
+    ++orders;
+  }
+  if (orders == 0) return 0.0;
+  const auto count = static_cast<double>(orders);
+  return 100.0 * f_score(precision / count, recall / count, beta, 0.0);
 }
 
 }  // namespace
@@ -106,28 +150,8 @@ void Chrf::compute(const std::u32string& hypothesis, const std::vector<std::u32s
 }
 
 double Chrf::score(std::span<const double> sums) const {
-  const double factor = static_cast<double>(options_.beta) * options_.beta;
-  const std::size_t orders = sums.size() / 3;
-  double sum_of_scores = 0.0, precision = 0.0, recall = 0.0;
-  std::size_t effective_orders = 0;
-  for (std::size_t i = 0; i < orders; ++i) {
-    const double in_hypothesis = sums[3 * i], in_reference = sums[3 * i + 1];
-    const double matches = sums[3 * i + 2];
-    const double p = in_hypothesis > 0.0 ? matches / in_hypothesis : epsilon;
-    const double r = in_reference > 0.0 ? matches / in_reference : epsilon;
-    const double denominator = factor * p + r;
-    sum_of_scores += denominator > 0.0 ? (1.0 + factor) * p * r / denominator : epsilon;
-    if (in_hypothesis > 0.0 && in_reference > 0.0) {
-      precision += p;
-      recall += r;
-      ++effective_orders;
-    }
-  }
-  if (options_.eps_smoothing) return 100.0 * sum_of_scores / static_cast<double>(orders);
-  if (effective_orders == 0 || precision + recall == 0.0) return 0.0;
-  precision /= static_cast<double>(effective_orders);
-  recall /= static_cast<double>(effective_orders);
-  return 100.0 * ((1.0 + factor) * precision * recall / (factor * precision + recall));
+  return options_.eps_smoothing ? mean_of_f_scores(sums, options_.beta)
+                                : f_score_of_means(sums, options_.beta);
 }
 
 TextMetric::Settings Chrf::settings() const {
