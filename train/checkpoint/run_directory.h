@@ -37,7 +37,7 @@ struct NewestCheckpoint {
   std::vector<Rejected> rejected;  ///< newest first
 };
 
-class RunLock;
+class RunLock;  // train/checkpoint/run_lock.h
 
 /// The checkpoints of a run: RUN/checkpoints/step-00001234.h5, with at least 8 digits. The newest
 /// checkpoint is the one with the highest step in its name. A process must hold a RunLock to write.
@@ -120,37 +120,6 @@ class RunDirectory {
 
 /// The run of a folder, which is either a run directory or its folder `checkpoints`.
 RunDirectory find_run(const std::filesystem::path& folder);
-
-/// Locks a run directory for this process during the lifetime of the object, with an fcntl(2) lock
-/// on its file `.lock`. The kernel releases the lock when the process ends. The file is not
-/// deleted; its text names the holder. Child processes created by fork also hold the lock until
-/// they exec or exit.
-class RunLock {
- public:
-  /// run_directory  must exist.
-  /// throws         RunDirectoryInUse, naming the holder, if another process has the lock;
-  ///                OutputError if the file cannot be created or locked, or is a symbolic link.
-  explicit RunLock(std::filesystem::path run_directory, FileSystem& files = posix_file_system());
-
-  /// Checks that `.lock` is still the file that this object locked. If it was deleted, creates and
-  /// locks it again.
-  ///
-  /// throws  RunDirectoryInUse if another process has replaced or locked `.lock`; OutputError if
-  ///         this cannot be determined.
-  void require_held();
-
- private:
-  FileDescriptor open_file() const;
-  void take();
-
-  std::filesystem::path run_directory_;
-  FileSystem& files_;
-  FileDescriptor descriptor_;
-};
-
-/// Whether a process holds the lock of a run. Does not take the lock. False if `.lock` cannot be
-/// read.
-bool is_locked(const std::filesystem::path& run_directory);
 
 /// Maximum size of a text file of a run directory that is read as a whole, in bytes.
 inline constexpr std::uint64_t max_run_file_bytes = std::uint64_t{1} << 30;

@@ -11,6 +11,7 @@
 
 #include "train/checkpoint/metrics.h"
 #include "train/checkpoint/run_directory.h"
+#include "train/checkpoint/run_lock.h"
 #include "train/config/config.h"
 #include "train/config/known_keys.h"
 

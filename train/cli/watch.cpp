@@ -20,6 +20,7 @@
 #include "train/base/error.h"
 #include "train/base/program.h"
 #include "train/checkpoint/run_directory.h"
+#include "train/checkpoint/run_lock.h"
 #include "train/checkpoint/run_state.h"
 #include "train/cli/command.h"
 #include "train/system/standard_streams.h"

@@ -11,6 +11,7 @@
 #include "data/corpus.h"
 #include "train/checkpoint/resume.h"
 #include "train/checkpoint/run_directory.h"
+#include "train/checkpoint/run_lock.h"
 #include "train/config/config.h"
 #include "train/loop/trainer.h"
 #include "train/loop/training_run.h"

@@ -28,6 +28,7 @@
 #include "train/base/program.h"
 #include "train/checkpoint/metrics.h"
 #include "train/checkpoint/run_directory.h"
+#include "train/checkpoint/run_lock.h"
 #include "train/config/config.h"
 #include "train/config/load.h"
 #include "train/report/report_data.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "train/checkpoint/run_directory.h"
+#include "train/checkpoint/run_lock.h"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
@@ -18,6 +18,7 @@
 #include "tests/support/temporary_folder.h"
 #include "tests/train/error_text.h"
 #include "train/base/error.h"
+#include "train/checkpoint/run_directory.h"
 
 namespace tapestry {
 namespace {

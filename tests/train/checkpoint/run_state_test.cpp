@@ -11,7 +11,7 @@
 
 #include "tests/support/contains.h"
 #include "tests/support/temporary_folder.h"
-#include "train/checkpoint/run_directory.h"
+#include "train/checkpoint/run_lock.h"
 
 namespace tapestry {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "autograd/instruction_set.h"
 #include "tests/train/program.h"
-#include "train/checkpoint/run_directory.h"
+#include "train/checkpoint/run_lock.h"
 
 /// `tapestry sweep`.
 namespace tapestry {

@@ -15,6 +15,7 @@
 #include "tests/train/terminal.h"
 #include "train/base/format.h"
 #include "train/checkpoint/run_directory.h"
+#include "train/checkpoint/run_lock.h"
 
 /// Runs that are stopped, and runs that use the directory of another run.
 namespace tapestry {
