@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -12,13 +11,13 @@
 #include <vector>
 
 #include "autograd/kernels/parallel.h"
-#include "autograd/ops/reductions.h"
 #include "data/io/durable_file.h"
 #include "data/io/text_file.h"
 #include "data/io/utf8.h"
 #include "train/base/format.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/cli/command.h"
+#include "train/cli/labelled_input.h"
 #include "train/cli/open_model.h"
 #include "train/cli/open_trained.h"
 #include "train/config/error.h"
@@ -46,13 +45,6 @@ struct Arguments {
   std::size_t top = 5;                 ///< predictions of each position
   bool json = false;
   std::size_t threads = 0;
-};
-
-/// A model whose forward and backward pass is shown.
-struct Subject {
-  TrainedModel trained;
-  std::string origin;
-  bool is_trained;
 };
 
 Subject open_subject(const Arguments& arguments) {
@@ -84,167 +76,18 @@ std::string read_input(const Arguments& arguments, const std::string& input_hint
 Example read_example(const Arguments& arguments, const Subject& subject, const Task& task) {
   const std::string line = read_input(arguments, task.words(subject.trained.config).input_hint);
   const bool from_input = arguments.text == standard_input;
+  const bool reads_images = task.traits().reads_images;
   // Line 2: the reader would take line 1 for the heading of a table.
   const auto example =
       task.answers().read_line(line, 2, from_input ? "standard input" : "TEXT", subject.trained);
   if (!example) {
     reject_option("TEXT",
-                  task.traits().reads_images ? "found no pixels, expected the pixels of an image"
-                                             : "found no word, expected a sentence",
-                  task.traits().reads_images ? "give it the pixels of an image, separated by commas"
-                                             : "give it a sentence");
+                  reads_images ? "found no pixels, expected the pixels of an image"
+                               : "found no word, expected a sentence",
+                  reads_images ? "give it the pixels of an image, separated by commas"
+                               : "give it a sentence");
   }
   return *example;
-}
-
-/// The input as a batch, with the labels of its loss.
-struct LabelledInput {
-  Batch batch;
-  std::string labels;  ///< where the labels come from
-};
-
-constexpr const char* own_predictions = "the model's own predictions (--target sets others)";
-
-/// The most likely prediction at each position.
-Ids predictions(const Model& model, const Batch& batch) {
-  return argmax(
-      (*model.network)(network_input(batch, model.parameters.dtype()), Mode::inference()));
-}
-
-[[noreturn]] void reject_target(const std::string& message, const std::string& hint) {
-  reject_option("--target", message, hint);
-}
-
-std::string counted(std::size_t count, const std::string& noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
-/// The classes of the words of --target.
-std::vector<std::int32_t> target_classes(const std::string& target, const Vocabulary& names) {
-  std::vector<std::int32_t> classes;
-  for (std::size_t at = 0; at < target.size();) {
-    const std::size_t end = std::min(target.find(' ', at), target.size());
-    const std::string word = target.substr(at, end - at);
-    at = end + 1;
-    if (word.empty()) continue;
-    const std::int32_t id = names.id(word);
-    if (id == unk_id) {
-      std::vector<std::string> all;
-      for (std::size_t i = first_word_id; i < names.size() && all.size() < 20; ++i) {
-        all.push_back(names.token(static_cast<std::int32_t>(i)));
-      }
-      reject_target(fmt::format("there is no class `{}`", escaped(word)),
-                    fmt::format("use {}", list_in_words(all)));
-    }
-    classes.push_back(id);
-  }
-  return classes;
-}
-
-/// A source whose target is --target, or the greedy output of the model.
-LabelledInput labelled_pair(const Arguments& arguments, const Subject& subject, const Task& task,
-                            Example example) {
-  const Config& config = subject.trained.config;
-  if (arguments.target) {
-    example.target = subject.trained.codec.encode_target(*arguments.target);
-    const TokenLimit limit = task.answers().token_limit(config);
-    const std::size_t tokens = longest_side(example, task.layout());
-    if (tokens > limit.tokens) {
-      reject_target(fmt::format("found {} with <eos>, expected at most {} ({})",
-                                counted(tokens, "token"), limit.tokens, limit.key),
-                    "cut the target");
-    }
-    return {.batch = inference_batch(task, example), .labels = "the text of --target"};
-  }
-  Config greedy = config;
-  greedy.decoding.beam_size = 1;
-  // An untrained model seldom predicts <eos>.
-  if (!subject.is_trained)
-    greedy.train.max_decode_length = std::max<std::size_t>(example.source.size(), 1);
-  example = task.answers().with_own_target(std::move(example), *subject.trained.model, greedy);
-  return {.batch = inference_batch(task, example),
-          .labels = subject.is_trained
-                        ? "the model's own greedy output (--target sets another)"
-                        : "the untrained model's own greedy output, cut to the number of tokens "
-                          "of the source (--target sets another)"};
-}
-
-/// A text whose tokens are predicted from the preceding tokens.
-LabelledInput labelled_text(const Arguments& arguments, const Subject& subject, const Task& task,
-                            const Example& example) {
-  if (arguments.target) {
-    reject_target("a language model predicts the next tokens of the text",
-                  "leave --target out, and put the tokens to predict into TEXT");
-  }
-  Batch batch = inference_batch(task, example);
-  if (!subject.trained.codec.multiple_lines()) {
-    return {.batch = std::move(batch), .labels = "the next token of the text"};
-  }
-  // The token after the end of a window is unknown.
-  batch.labels.back() = no_label;
-  if (batch.labels.size() > 1) {
-    return {.batch = std::move(batch),
-            .labels = "the next token of the text; the last token has no label"};
-  }
-  batch.labels.back() = predictions(*subject.trained.model, batch)[0];
-  return {.batch = std::move(batch), .labels = own_predictions};
-}
-
-/// A text or image with one class, or a class for each token.
-LabelledInput labelled_classes(const Arguments& arguments, const Subject& subject, const Task& task,
-                               Example example) {
-  if (!arguments.target) {
-    Batch batch = inference_batch(task, example);
-    const Ids own = predictions(*subject.trained.model, batch);
-    std::copy(own.begin(), own.end(), batch.labels.begin());
-    return {.batch = std::move(batch), .labels = own_predictions};
-  }
-  const auto classes = target_classes(*arguments.target, subject.trained.codec.target_vocabulary());
-  if (classes.size() != example.target.size()) {
-    reject_target(fmt::format("found {}, expected {}", counted(classes.size(), "label"),
-                              example.target.size()),
-                  task.traits().one_label_per_example ? "give it one class"
-                                                      : "give it one label for each token");
-  }
-  example.target = classes;
-  return {.batch = inference_batch(task, example), .labels = "the classes of --target"};
-}
-
-/// A text whose blanks are predicted; all of its tokens if it has no blanks.
-LabelledInput labelled_blanks(const Arguments& arguments, const Subject& subject, const Task& task,
-                              const Example& example) {
-  Batch batch = inference_batch(task, example);
-  const bool has_blanks = std::ranges::find(batch.input, unk_id) != batch.input.end();
-  std::vector<std::int32_t> tokens = example.target;
-  if (arguments.target) {
-    tokens = task.answers().read_text(*arguments.target, subject.trained.codec).target;
-    if (tokens.size() != example.target.size()) {
-      reject_target(fmt::format("found {}, expected {} as in TEXT", counted(tokens.size(), "token"),
-                                example.target.size()),
-                    "give it the text with a token for each blank");
-    }
-  } else if (has_blanks) {
-    const Ids own = predictions(*subject.trained.model, batch);
-    tokens.assign(own.begin(), own.end());
-  }
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    const bool labelled = !has_blanks || batch.input[i] == unk_id;
-    batch.labels[i] = labelled ? tokens[i] : no_label;
-  }
-  const char* labels = arguments.target ? "the tokens of --target"
-                       : has_blanks     ? own_predictions
-                                        : "the tokens of the text, which has no blank `_`";
-  return {.batch = std::move(batch), .labels = labels};
-}
-
-LabelledInput labelled_input(const Arguments& arguments, const Subject& subject, const Task& task,
-                             const Example& example) {
-  if (task.layout().labels_are_classes) {
-    return labelled_classes(arguments, subject, task, example);
-  }
-  if (task.traits().reads_source) return labelled_pair(arguments, subject, task, example);
-  if (task.traits().generates_text) return labelled_text(arguments, subject, task, example);
-  return labelled_blanks(arguments, subject, task, example);
 }
 
 /// explain.html in MODEL if it is a run directory, otherwise in the working folder.
@@ -273,7 +116,7 @@ void run(const Arguments& arguments) {
   Subject subject = open_subject(arguments);
   const Task& task = find_task(subject.trained.config);
   const Example example = read_example(arguments, subject, task);
-  const LabelledInput input = labelled_input(arguments, subject, task, example);
+  const LabelledInput input = labelled_input(subject, task, example, arguments.target);
   Model& model = *subject.trained.model;
   const ComputationTrace trace = trace_computation(
       model, network_input(input.batch, model.parameters.dtype()), label_ids(input.batch));
