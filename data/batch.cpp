@@ -27,6 +27,13 @@ void check_indices(std::size_t num_examples, std::span<const std::size_t> indice
 
 std::size_t no_tokens(const ExampleLengths&) { return 0; }
 std::size_t source_with_eos(const ExampleLengths& example) { return example.source + 1; }
+std::size_t source_without_pixels(const ExampleLengths& example) {
+  return example.pixels == 0 ? source_with_eos(example) : 0;
+}
+std::size_t target_tokens(const ExampleLengths& example) { return example.target; }
+std::size_t target_with_eos(const ExampleLengths& pair) { return pair.target + 1; }
+std::size_t predicted_tokens(const ExampleLengths& window) { return window.target - 1; }
+std::size_t one_label(const ExampleLengths&) { return 1; }
 
 void write_pair(const Example& pair, std::size_t, const BatchRules&, const BatchRow& row) {
   *std::ranges::copy(pair.source, row.source).out = eos_id;
@@ -45,12 +52,16 @@ void write_masked(const Example& example, std::size_t index, const BatchRules& r
   mask_tokens(example.target, rules, index, row.input, row.labels);
 }
 
+void write_unmasked(const Example& example, std::size_t, const BatchRules&, const BatchRow& row) {
+  std::ranges::copy(example.target, row.input);
+}
+
 void write_class(const Example& example, std::size_t, const BatchRules&, const BatchRow& row) {
   if (example.pixels.empty()) *std::ranges::copy(example.source, row.source).out = eos_id;
   *row.labels = example.target.front() - first_word_id;
 }
 
-/// The examples of a batch by row, read from a file and transformed if necessary.
+/// The examples of a batch by row. Owns the examples that are read from a file or transformed.
 class RowExamples {
  public:
   RowExamples(const Examples& examples, std::span<const std::size_t> indices,
@@ -60,20 +71,20 @@ class RowExamples {
     for (const std::size_t index : indices) {
       Example buffer;
       const Example& example = examples.read(index, buffer);
-      made_.push_back(rules.transform ? (*rules.transform)(example, index, rules.epoch)
-                                      : std::move(buffer));
+      owned_.push_back(rules.transform ? (*rules.transform)(example, index, rules.epoch)
+                                       : std::move(buffer));
     }
   }
 
   const Example& operator[](std::size_t row) const {
-    Example unused;
-    return made_.empty() ? examples_.read(indices_[row], unused) : made_[row];
+    Example unused;  // read() returns the example in memory
+    return owned_.empty() ? examples_.read(indices_[row], unused) : owned_[row];
   }
 
  private:
   const Examples& examples_;
   std::span<const std::size_t> indices_;
-  std::vector<Example> made_;
+  std::vector<Example> owned_;  ///< empty: the examples are in memory
 };
 
 /// Computes the dimensions and lengths of the batch.
@@ -85,8 +96,8 @@ void measure(const RowExamples& examples, const RowLayout& layout, Batch& batch)
     batch.source_lengths.push_back(layout.source_length(examples[row]));
     batch.target_lengths.push_back(layout.target_length(examples[row]));
   }
-  batch.source_length = *std::max_element(batch.source_lengths.begin(), batch.source_lengths.end());
-  batch.target_length = *std::max_element(batch.target_lengths.begin(), batch.target_lengths.end());
+  batch.source_length = std::ranges::max(batch.source_lengths);
+  batch.target_length = std::ranges::max(batch.target_lengths);
 }
 
 BatchRow batch_row(Batch& batch, std::size_t row) {
@@ -95,68 +106,21 @@ BatchRow batch_row(Batch& batch, std::size_t row) {
           .labels = batch.labels.data() + row * batch.target_length};
 }
 
-constexpr std::uint64_t percent_selected = 15;
-constexpr std::uint64_t tenths_masked = 8, tenths_random = 1;
-
-RandomDraws draws_for(const BatchRules& rules, std::size_t example) {
-  // The upper 32 bits of the key also hold the epoch, which stays far below 2^32.
-  return {rules.seed + (rules.epoch << 32U), DrawPurpose::masking, example};
-}
-
-/// The positions of the tokens to predict, see mask_tokens().
-std::vector<std::size_t> select_positions(std::span<const std::int32_t> tokens,
-                                          RandomDraws& random) {
-  std::vector<std::size_t> words, selected;
-  const auto collect = [&](const auto& is_wanted) {
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
-      if (is_wanted(tokens[i])) words.push_back(i);
-    }
-  };
-  collect([](std::int32_t id) { return id >= first_word_id; });
-  if (words.empty()) collect([](std::int32_t id) { return id == unk_id; });
-  for (const std::size_t i : words) {
-    if (random.below(100) < percent_selected) selected.push_back(i);
-  }
-  if (selected.empty() && !words.empty()) selected.push_back(words[random.below(words.size())]);
-  return selected;
-}
-
-/// The input token at the position of a selected word.
-std::int32_t masked_input(std::int32_t word, const BatchRules& rules, RandomDraws& random) {
-  const std::uint64_t draw = random.below(10);
-  if (draw < tenths_masked) return unk_id;
-  if (draw >= tenths_masked + tenths_random) return word;
-  return first_word_id + static_cast<std::int32_t>(random.below(rules.vocabulary - first_word_id));
-}
-
 }  // namespace
 
 // Constant-initialized, because initializers in other files copy it through BatchRules.
 constinit const RowLayout pair_rows{
-    .source_length = source_with_eos,
-    .target_length = [](const ExampleLengths& pair) { return pair.target + 1; },
-    .write = write_pair};
+    .source_length = source_with_eos, .target_length = target_with_eos, .write = write_pair};
 constinit const RowLayout window_rows{
-    .source_length = no_tokens,
-    .target_length = [](const ExampleLengths& window) { return window.target - 1; },
-    .write = write_window};
+    .source_length = no_tokens, .target_length = predicted_tokens, .write = write_window};
 constinit const RowLayout masked_rows{
-    .source_length = no_tokens,
-    .target_length = [](const ExampleLengths& example) { return example.target; },
-    .write = write_masked};
+    .source_length = no_tokens, .target_length = target_tokens, .write = write_masked};
 constinit const RowLayout unmasked_rows{
-    .source_length = no_tokens,
-    .target_length = [](const ExampleLengths& example) { return example.target; },
-    .write = [](const Example& example, std::size_t, const BatchRules&,
-                const BatchRow& row) { std::ranges::copy(example.target, row.input); }};
-constinit const RowLayout class_rows{
-    .source_length =
-        [](const ExampleLengths& example) {
-          return example.pixels == 0 ? source_with_eos(example) : 0;
-        },
-    .target_length = [](const ExampleLengths&) { return std::size_t{1}; },
-    .write = write_class,
-    .labels_are_classes = true};
+    .source_length = no_tokens, .target_length = target_tokens, .write = write_unmasked};
+constinit const RowLayout class_rows{.source_length = source_without_pixels,
+                                     .target_length = one_label,
+                                     .write = write_class,
+                                     .labels_are_classes = true};
 
 Batch make_batch(const Examples& examples, std::span<const std::size_t> indices,
                  const BatchRules& rules) {
@@ -213,11 +177,49 @@ double share_of_unknown_tokens(const Examples& examples, const RowLayout& layout
   return tokens == 0 ? 0.0 : static_cast<double>(unknown) / static_cast<double>(tokens);
 }
 
+namespace {
+
+constexpr std::uint64_t percent_selected = 15;
+constexpr std::uint64_t tenths_masked = 8, tenths_random = 1;
+
+RandomDraws masking_draws(const BatchRules& rules, std::size_t example) {
+  // The upper 32 bits of the key also hold the epoch, which stays far below 2^32.
+  return {rules.seed + (rules.epoch << 32U), DrawPurpose::masking, example};
+}
+
+/// The positions of the tokens to predict, see mask_tokens().
+std::vector<std::size_t> select_positions(std::span<const std::int32_t> tokens,
+                                          RandomDraws& random) {
+  std::vector<std::size_t> words, selected;
+  const auto collect = [&](const auto& is_wanted) {
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      if (is_wanted(tokens[i])) words.push_back(i);
+    }
+  };
+  collect([](std::int32_t id) { return id >= first_word_id; });
+  if (words.empty()) collect([](std::int32_t id) { return id == unk_id; });
+  for (const std::size_t i : words) {
+    if (random.below(100) < percent_selected) selected.push_back(i);
+  }
+  if (selected.empty() && !words.empty()) selected.push_back(words[random.below(words.size())]);
+  return selected;
+}
+
+/// The input token at the position of a selected word.
+std::int32_t masked_input(std::int32_t word, const BatchRules& rules, RandomDraws& random) {
+  const std::uint64_t draw = random.below(10);
+  if (draw < tenths_masked) return unk_id;
+  if (draw >= tenths_masked + tenths_random) return word;
+  return first_word_id + static_cast<std::int32_t>(random.below(rules.vocabulary - first_word_id));
+}
+
+}  // namespace
+
 void mask_tokens(std::span<const std::int32_t> tokens, const BatchRules& rules, std::size_t example,
                  std::int32_t* input, std::int32_t* labels) {
   std::ranges::copy(tokens, input);
   std::fill_n(labels, tokens.size(), no_label);
-  RandomDraws random = draws_for(rules, example);
+  RandomDraws random = masking_draws(rules, example);
   for (const std::size_t i : select_positions(tokens, random)) {
     labels[i] = tokens[i];
     input[i] = masked_input(tokens[i], rules, random);
