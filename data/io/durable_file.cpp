@@ -29,7 +29,7 @@ std::filesystem::path parent_folder(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : ".";
 }
 
-std::string hint_for(int code, const std::filesystem::path& folder) {
+std::string errno_hint(int code, const std::filesystem::path& folder) {
   switch (code) {
     case ENOSPC:
     case EDQUOT:
@@ -59,7 +59,7 @@ std::string hint_for(int code, const std::filesystem::path& folder) {
   const int code = errno;
   throw OutputError(
       fmt::format("{}: could not {}: {}", escaped(path.string()), action, errno_text(code)),
-      hint_for(code, parent_folder(path)));
+      errno_hint(code, parent_folder(path)));
 }
 
 /// throws  OutputError if this cannot be determined, for example because no file descriptors are
@@ -175,10 +175,10 @@ void TemporaryFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = retry_interrupted(
         [&] { return files_.write(descriptor_.get(), bytes.data(), bytes.size()); });
-    // A result of 0, or of more than the requested count, is an error.
+    const bool possible = written > 0 && std::cmp_less_equal(written, bytes.size());
+    if (!possible && written >= 0) errno = EIO;
+    if (!possible) fail("write");
     const auto count = static_cast<std::size_t>(written);
-    if (written == 0 || (written > 0 && count > bytes.size())) errno = EIO;
-    if (written <= 0 || count > bytes.size()) fail("write");
     written_ += count;
     bytes = bytes.subspan(count);
   }
@@ -229,12 +229,12 @@ void TemporaryFile::reject_disk(std::uint64_t offset) const {
 void TemporaryFile::fail(std::string_view action) const {
   const int code = errno;
   const auto folder = parent_folder(target_);
-  const bool inode = lacks_inode(code, folder, files_);
-  const bool space = is_about_space(code) && !inode && !committed_;
-  throw OutputError(fmt::format("{}: could not {}: {}{}", escaped(target_.string()), action,
-                                inode ? output_error_text(code, folder, files_) : errno_text(code),
-                                space ? space_text(folder) : ""),
-                    output_error_hint(code, folder, files_) + other_hint_);
+  const bool no_inode = lacks_inode(code, folder, files_);
+  const bool space = is_about_space(code) && !no_inode && !committed_;
+  throw OutputError(
+      fmt::format("{}: could not {}: {}{}", escaped(target_.string()), action,
+                  output_error_text(code, folder, files_), space ? space_text(folder) : ""),
+      output_error_hint(code, folder, files_) + other_hint_);
 }
 
 std::string TemporaryFile::space_text(const std::filesystem::path& folder) const {
@@ -250,7 +250,7 @@ std::string output_error_text(int code, const std::filesystem::path& folder, Fil
 }
 
 std::string output_error_hint(int code, const std::filesystem::path& folder, FileSystem& files) {
-  return lacks_inode(code, folder, files) ? inode_hint(folder) : hint_for(code, folder);
+  return lacks_inode(code, folder, files) ? inode_hint(folder) : errno_hint(code, folder);
 }
 
 std::string inode_hint(const std::filesystem::path& folder) {
@@ -280,9 +280,10 @@ void create_folder_durably(const std::filesystem::path& folder, FileSystem& file
   create_folder_durably(parent, files);
   if (files.mkdir(folder.c_str(), 0777) != 0) {
     const int code = errno;
-    const bool made_by_another = code == EEXIST && is_folder(files, folder);
-    errno = code;
-    if (!made_by_another) throw_output_error(folder, "create the folder");
+    if (code != EEXIST || !is_folder(files, folder)) {  // not created by another process meanwhile
+      errno = code;
+      throw_output_error(folder, "create the folder");
+    }
   }
   const FileDescriptor above = open_folder(files, parent);
   if (!above.is_open() || !flush_folder(files, above)) {
