@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -17,11 +19,16 @@
 namespace tapestry {
 namespace detail {
 
+/// The shape of a tensor, ids or an expression, as xtensor takes it.
+template <class S>
+std::vector<std::size_t> extents(const S& shape) {
+  return {shape.begin(), shape.end()};
+}
+
 /// An adaptor of the tensor's values, which start at `data`; it owns a handle of the tensor.
 template <class T>
 auto adapted(T* data, const Tensor& tensor) {
-  const std::vector<std::size_t> extents(tensor.shape().begin(), tensor.shape().end());
-  return xt::adapt_smart_ptr<xt::layout_type::row_major>(std::move(data), extents,
+  return xt::adapt_smart_ptr<xt::layout_type::row_major>(std::move(data), extents(tensor.shape()),
                                                          std::make_shared<const Tensor>(tensor));
 }
 
@@ -34,7 +41,7 @@ auto adapted(T* data, const Tensor& tensor) {
 ///     const auto gradient = as_xtensor<float>(weight.grad());
 ///     const double norm = xt::norm_l2(gradient)();
 ///
-/// throws  DTypeError if T is not the element type, ValueError if there is no tensor.
+/// throws  DTypeError if T is not the element type, ValueError if the tensor is empty.
 template <class T>
 auto as_xtensor(const Tensor& tensor) {
   return detail::adapted(tensor.values<T>().data(), tensor);
@@ -56,8 +63,7 @@ auto as_mutable_xtensor(Tensor& tensor) {
 template <class E>
 Tensor to_tensor(const xt::xexpression<E>& expression, DType dtype = DType::float32) {
   const E& values = expression.derived_cast();
-  const std::vector<std::size_t> extents(values.shape().begin(), values.shape().end());
-  Tensor result = Tensor::empty(Shape(extents), dtype);
+  Tensor result = Tensor::empty(Shape(detail::extents(values.shape())), dtype);
   dispatch(dtype, [&]<class T>() {
     auto target = as_mutable_xtensor<T>(result);
     xt::noalias(target) = xt::cast<T>(values);
@@ -67,16 +73,15 @@ Tensor to_tensor(const xt::xexpression<E>& expression, DType dtype = DType::floa
 
 /// The ids as an xtensor view, which must not outlive them.
 inline auto as_xtensor(const Ids& ids) {
-  return xt::adapt(ids.data(), ids.size(), xt::no_ownership(),
-                   std::vector<std::size_t>(ids.shape().begin(), ids.shape().end()));
+  return xt::adapt(ids.data(), ids.size(), xt::no_ownership(), detail::extents(ids.shape()));
 }
 
 /// Ids of an xtensor expression of whole numbers.
 template <class E>
 Ids to_ids(const xt::xexpression<E>& expression) {
   const xt::xarray<std::int32_t, xt::layout_type::row_major> values = expression.derived_cast();
-  const std::vector<std::size_t> extents(values.shape().begin(), values.shape().end());
-  return Ids(Shape(extents), std::vector<std::int32_t>(values.begin(), values.end()));
+  return Ids(Shape(detail::extents(values.shape())),
+             std::vector<std::int32_t>(values.begin(), values.end()));
 }
 
 }  // namespace tapestry
