@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "data/corpus.h"
+#include "data/file_list.h"
 #include "data/io/text_file.h"
 #include "data/text/subwords.h"
 #include "data/text/vocabulary.h"

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "data/corpus.h"
+#include "data/file_list.h"
 #include "data/readers/training_set.h"
 #include "data/text/vocabulary.h"
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "data/corpus.h"
+#include "data/file_list.h"
 #include "data/readers/training_set.h"
 #include "data/text/vocabulary.h"
 

@@ -16,6 +16,7 @@
 #include "autograd/kernels/matmul.h"
 #include "autograd/shape.h"
 #include "data/corpus.h"
+#include "data/file_list.h"
 #include "data/metrics/bleu.h"
 #include "data/readers/generated_tasks.h"
 #include "data/readers/images.h"

@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include "data/corpus.h"
+#include "data/file_list.h"
 #include "train/config/choices.h"
 #include "train/config/error.h"
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "data/corpus.h"
+#include "data/file_list.h"
 #include "data/io/error.h"
 #include "data/text/tokenizer.h"
 #include "train/config/config.h"
