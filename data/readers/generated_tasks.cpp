@@ -5,7 +5,6 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
 #include <span>
 #include <string_view>
@@ -23,6 +22,9 @@ using namespace toy;
 
 namespace {
 
+using Sequence = std::vector<std::int32_t>;
+
+/// One share is for validation and one for testing, see Split.
 constexpr std::uint64_t number_of_shares = 20;
 
 /// After this many consecutive draws without a new sentence, the task is assumed to have no more
@@ -39,7 +41,7 @@ constexpr std::size_t max_fruitless_draws = 100'000;
 }
 
 /// The sequence that must differ between examples: the source, or the target if there is no source.
-const std::vector<std::int32_t>& distinct_sequence(const Example& pair) {
+const Sequence& distinct_sequence(const Example& pair) {
   return pair.source.empty() ? pair.target : pair.source;
 }
 
@@ -53,7 +55,7 @@ Example draw_training_pair(const GeneratedOptions& options, const GeneratedTask&
   reject_size("train_size", options.train_size, 0, task);
 }
 
-/// A held-out set that is being filled.
+/// Fills a held-out set with `wanted` different pairs.
 class HeldOutPart {
  public:
   HeldOutPart(Split split, std::size_t wanted, std::vector<Example>& pairs)
@@ -74,7 +76,7 @@ class HeldOutPart {
   Split split_;
   std::size_t wanted_;
   std::vector<Example>& pairs_;
-  std::set<std::vector<std::int32_t>> seen_;
+  std::set<Sequence> seen_;
 };
 
 void draw_held_out_pairs(const GeneratedOptions& options, const GeneratedTask& task,
@@ -127,8 +129,6 @@ void draw_splits(const GeneratedOptions& options, const GeneratedTask& task, Cor
 
 namespace {
 
-using Sequence = std::vector<std::int32_t>;
-
 void require_at_least(const char* option, std::size_t value, std::size_t min) {
   if (value >= min) return;
   throw DataError(fmt::format("data.{}: found {}, expected at least {}", option, value, min),
@@ -157,13 +157,11 @@ Corpus make_symbol_task(const SymbolOptions& symbols, const GeneratedOptions& si
   Corpus corpus;
   corpus.source_vocabulary = symbol_vocabulary(symbols.num_symbols);
   corpus.target_vocabulary = corpus.source_vocabulary;
-  draw_splits(sizes,
-              {.draw =
-                   [&](RandomDraws& random) {
-                     const Sequence source = draw_sequence(symbols, random);
-                     return Example{source, target(source)};
-                   },
-               .more_sentences = "raise data.max_length or data.num_symbols"},
+  const auto draw = [&](RandomDraws& random) {
+    const Sequence source = draw_sequence(symbols, random);
+    return Example{source, target(source)};
+  };
+  draw_splits(sizes, {.draw = draw, .more_sentences = "raise data.max_length or data.num_symbols"},
               corpus);
   return corpus;
 }
@@ -207,8 +205,8 @@ Vocabulary make_vocabulary(const Tokens& words) {
 }
 
 /// The ids of <bos> and the words.
-std::vector<std::int32_t> encode_with_bos(const Vocabulary& vocabulary, const Tokens& words) {
-  std::vector<std::int32_t> ids = {bos_id};
+Sequence encode_with_bos(const Vocabulary& vocabulary, const Tokens& words) {
+  Sequence ids = {bos_id};
   const auto encoded = vocabulary.encode(words);
   ids.insert(ids.end(), encoded.begin(), encoded.end());
   return ids;
@@ -233,26 +231,24 @@ Corpus make_toy_translation(const GeneratedOptions& options) {
   Corpus corpus;
   corpus.source_vocabulary = make_vocabulary(french_words());
   corpus.target_vocabulary = make_vocabulary(english_words());
-  draw_splits(options, {[&corpus](RandomDraws& random) {
-                const Sentence sentence = draw_sentence(random);
-                Example pair;
-                pair.source = corpus.source_vocabulary.encode(french(sentence));
-                pair.target = corpus.target_vocabulary.encode(english(sentence));
-                return pair;
-              }},
-              corpus);
+  const auto draw = [&corpus](RandomDraws& random) {
+    const Sentence sentence = draw_sentence(random);
+    return Example{corpus.source_vocabulary.encode(french(sentence)),
+                   corpus.target_vocabulary.encode(english(sentence))};
+  };
+  draw_splits(options, {.draw = draw}, corpus);
   return corpus;
 }
 
 Corpus make_toy_sentences(const GeneratedOptions& options) {
   Corpus corpus;
   corpus.source_vocabulary = corpus.target_vocabulary = make_vocabulary(french_words());
-  draw_splits(options, {[&corpus](RandomDraws& random) {
-                auto ids = encode_with_bos(corpus.target_vocabulary, french(draw_sentence(random)));
-                ids.push_back(eos_id);
-                return Example{.target = std::move(ids)};
-              }},
-              corpus);
+  const auto draw = [&corpus](RandomDraws& random) {
+    Sequence ids = encode_with_bos(corpus.target_vocabulary, french(draw_sentence(random)));
+    ids.push_back(eos_id);
+    return Example{.target = std::move(ids)};
+  };
+  draw_splits(options, {.draw = draw}, corpus);
   return corpus;
 }
 
@@ -260,17 +256,15 @@ Corpus make_toy_agreement(const GeneratedOptions& options) {
   Corpus corpus;
   corpus.source_vocabulary = make_vocabulary(french_words());
   corpus.target_vocabulary = Vocabulary({"right", "wrong"});
-  draw_splits(options, {[&corpus](RandomDraws& random) {
-                Sentence sentence = draw_singular_sentence(random);
-                const Noun wrong = with_other_gender(*sentence.subject.noun);
-                const bool right = random.one_in(2);
-                if (!right) sentence.subject.noun = &wrong;
-                Example example;
-                example.source = encode_with_bos(corpus.source_vocabulary, french(sentence));
-                example.target = {corpus.target_vocabulary.id(right ? "right" : "wrong")};
-                return example;
-              }},
-              corpus);
+  const auto draw = [&corpus](RandomDraws& random) {
+    Sentence sentence = draw_singular_sentence(random);
+    const Noun wrong = with_other_gender(*sentence.subject.noun);
+    const bool right = random.one_in(2);
+    if (!right) sentence.subject.noun = &wrong;
+    return Example{encode_with_bos(corpus.source_vocabulary, french(sentence)),
+                   {corpus.target_vocabulary.id(right ? "right" : "wrong")}};
+  };
+  draw_splits(options, {.draw = draw}, corpus);
   return corpus;
 }
 
