@@ -56,8 +56,8 @@ struct Sections {
         footer(notes + aligned(counts.note_bytes)) {}
 };
 
-std::uint64_t width_for(std::size_t ids) {
-  return ids <= std::size_t{std::numeric_limits<std::uint16_t>::max()} + 1 ? 2 : 4;
+std::uint64_t width_for(std::size_t vocabulary_size) {
+  return vocabulary_size <= std::size_t{std::numeric_limits<std::uint16_t>::max()} + 1 ? 2 : 4;
 }
 
 template <class T>
@@ -116,9 +116,11 @@ class ExampleFileWriter::Output {
   Xxh3 hash_;
 };
 
-ExampleFileWriter::ExampleFileWriter(const std::filesystem::path& path, std::size_t ids,
+ExampleFileWriter::ExampleFileWriter(const std::filesystem::path& path, std::size_t vocabulary_size,
                                      FileSystem& files)
-    : output_(std::make_unique<Output>(path, files)), ids_(ids), starts_{0} {
+    : output_(std::make_unique<Output>(path, files)),
+      vocabulary_size_(vocabulary_size),
+      starts_{0} {
   const Header header;
   output_->write(std::as_bytes(std::span(&header, 1)));
 }
@@ -146,12 +148,13 @@ void ExampleFileWriter::add(const Example& example, std::size_t line) {
   }
   const auto write = [&](const std::vector<std::int32_t>& ids) {
     for (const std::int32_t id : ids) {
-      if (id < 0 || static_cast<std::size_t>(id) >= ids_) {
+      if (id < 0 || static_cast<std::size_t>(id) >= vocabulary_size_) {
         throw std::invalid_argument(
-            fmt::format("example file: found id {}, expected less than {}", id, ids_));
+            fmt::format("example file: found id {}, expected less than {}", id, vocabulary_size_));
       }
     }
-    if (width_for(ids_) == sizeof(std::int32_t)) return output_->write(vector_bytes(ids));
+    if (width_for(vocabulary_size_) == sizeof(std::int32_t))
+      return output_->write(vector_bytes(ids));
     const std::vector<std::uint16_t> narrow(ids.begin(), ids.end());
     output_->write(vector_bytes(narrow));
   };
@@ -177,7 +180,7 @@ void ExampleFileWriter::finish(std::uint64_t origin, const std::vector<std::uint
     output_->write(section);
   }
   output_->align();
-  Footer footer{.width = width_for(ids_),
+  Footer footer{.width = width_for(vocabulary_size_),
                 .tokens = starts_.back(),
                 .examples = sources_.size(),
                 .parts = parts.size(),
@@ -222,19 +225,19 @@ bool has_all_sections(const Footer& footer, std::uint64_t bytes) {
 }
 
 template <class Id>
-bool all_below(std::span<const std::byte> bytes, std::size_t ids) {
+bool all_below(std::span<const std::byte> bytes, std::size_t vocabulary_size) {
   std::uint32_t largest = 0;
   for (std::size_t i = 0; i + sizeof(Id) <= bytes.size(); i += sizeof(Id)) {
     std::make_unsigned_t<Id> id;
     std::memcpy(&id, bytes.data() + i, sizeof id);
     largest = std::max<std::uint32_t>(largest, id);
   }
-  return largest < ids;
+  return largest < vocabulary_size;
 }
 
 /// Checks the digest and the ids. Reads the file block by block, because a mapping would fill the
 /// memory.
-void check_content(const OpenFile& file, const Footer& footer, std::size_t ids) {
+void check_content(const OpenFile& file, const Footer& footer, std::size_t vocabulary_size) {
   const std::uint64_t end_of_tokens = sizeof(Header) + footer.width * footer.tokens;
   const std::uint64_t end = file.size() - sizeof footer.digest;
   std::vector<std::byte> bytes(block);
@@ -249,8 +252,8 @@ void check_content(const OpenFile& file, const Footer& footer, std::size_t ids) 
     hash.add(part.data(), part.size());
     if (offset > 0 && offset < end_of_tokens) {
       const auto tokens = part.first(std::min<std::uint64_t>(some, end_of_tokens - offset));
-      known = known && (footer.width == 2 ? all_below<std::uint16_t>(tokens, ids)
-                                          : all_below<std::int32_t>(tokens, ids));
+      known = known && (footer.width == 2 ? all_below<std::uint16_t>(tokens, vocabulary_size)
+                                          : all_below<std::int32_t>(tokens, vocabulary_size));
     }
     offset += some;
   }
@@ -268,8 +271,8 @@ std::vector<std::string> split_lines(std::string_view text) {
 
 }  // namespace
 
-ExampleFile::ExampleFile(const std::filesystem::path& path, std::uint64_t origin, std::size_t ids,
-                         FileSystem& files) {
+ExampleFile::ExampleFile(const std::filesystem::path& path, std::uint64_t origin,
+                         std::size_t vocabulary_size, FileSystem& files) {
   const OpenFile file(path, example_file_kind, files);
   bytes_ = file.size();
   if (bytes_ < sizeof(Header) + sizeof(Footer)) reject(file.name(), "is too short");
@@ -285,7 +288,7 @@ ExampleFile::ExampleFile(const std::filesystem::path& path, std::uint64_t origin
   if (footer.origin != origin) {
     reject(file.name(), "was made from other text, vocabularies or options");
   }
-  check_content(file, footer, ids);
+  check_content(file, footer, vocabulary_size);
 
   void* map = ::mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, file.descriptor(), 0);
   if (map == MAP_FAILED) {

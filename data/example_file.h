@@ -45,10 +45,10 @@ class UnusableExampleFile : public DataError {
 /// destructor deletes an unfinished temporary file.
 class ExampleFileWriter {
  public:
-  /// path   of the file; its folder must exist
-  /// ids    size of the vocabulary: valid ids are 0 to ids - 1
-  /// throws OutputError if the file cannot be created.
-  ExampleFileWriter(const std::filesystem::path& path, std::size_t ids,
+  /// path             of the file; its folder must exist
+  /// vocabulary_size  valid ids are 0 to vocabulary_size - 1
+  /// throws           OutputError if the file cannot be created.
+  ExampleFileWriter(const std::filesystem::path& path, std::size_t vocabulary_size,
                     FileSystem& files = posix_file_system());
   ~ExampleFileWriter();
   ExampleFileWriter(const ExampleFileWriter&) = delete;
@@ -57,8 +57,7 @@ class ExampleFileWriter {
   /// Adds an example without pixels; `line` is its first line in the text file, 0 for none.
   ///
   /// throws  OutputError if it cannot be written; DataError if the number of examples, `line` or
-  ///         the source length exceeds 2^32 - 1; std::invalid_argument if an id is not less than
-  ///         `ids`.
+  ///         the source length exceeds 2^32 - 1; std::invalid_argument if an id is not valid.
   void add(const Example& example, std::size_t line);
 
   /// Completes the file and gives it its name.
@@ -74,7 +73,7 @@ class ExampleFileWriter {
  private:
   class Output;
   std::unique_ptr<Output> output_;
-  std::size_t ids_;
+  std::size_t vocabulary_size_;
   std::vector<std::uint64_t> starts_;
   std::vector<std::uint32_t> sources_, lines_;
 };
@@ -85,11 +84,10 @@ class ExampleFile {
  public:
   /// Opens a file and checks all of its content.
   ///
-  /// origin  the value given to the writer
-  /// ids     size of the vocabulary
-  /// throws  UnusableExampleFile if the content cannot be used; UnopenedFile if the file is
-  ///         missing; FileError if it cannot be read.
-  ExampleFile(const std::filesystem::path& path, std::uint64_t origin, std::size_t ids,
+  /// origin, vocabulary_size  the values given to the writer
+  /// throws                   UnusableExampleFile if the content cannot be used; UnopenedFile if
+  ///                          the file is missing; FileError if it cannot be read.
+  ExampleFile(const std::filesystem::path& path, std::uint64_t origin, std::size_t vocabulary_size,
               FileSystem& files = posix_file_system());
 
   /// Number of examples.
