@@ -68,11 +68,11 @@ void append_line(CsvTable& table, const std::string& line, const std::string& pl
                 "correct the line; fields are separated by commas");
   }
   for (std::size_t i = 0; i < fields->size(); ++i) {
-    const auto value = finite_number((*fields)[i]);
+    const std::string& field = (*fields)[i];
+    const auto value = finite_number(field);
     if (!value) {
       reject_data(
-          place,
-          fmt::format("\"{}\" in field {}, expected a finite number", excerpt((*fields)[i]), i + 1),
+          place, fmt::format("\"{}\" in field {}, expected a finite number", excerpt(field), i + 1),
           table.rows == 0 ? "if this line has column names, use read_csv(path, {.header = true})"
                           : "correct the field");
     }
@@ -105,7 +105,7 @@ CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options) 
       path, {.expected = "numbers separated by commas", .hint = "name the file with the numbers"});
   CsvTable table;
   for (std::size_t i = options.header ? 1 : 0; i < file.lines.size(); ++i) {
-    if (file.lines[i].find_first_not_of(" \t") == std::string::npos) continue;
+    if (trimmed(file.lines[i]).empty()) continue;
     append_line(table, file.lines[i], fmt::format("{}:{}", path.string(), i + 1));
   }
   if (table.rows == 0) {
