@@ -26,7 +26,7 @@ namespace {
 
 /// Rejects an override that sets neither a data file nor a key of the section decoding. Unknown
 /// keys are reported by parse_config().
-void require_data_file(const std::string& override, const std::string& path) {
+void require_changeable(const std::string& override, const std::string& path) {
   const std::size_t equals = override.find('=');
   const std::string key = override.substr(0, equals);
   const auto rule = change_rule(key);
@@ -90,7 +90,7 @@ void require_kind(const TrainedModel& trained, const std::vector<std::string>& k
 Config with_other_data(const std::string& path, const Config& trained,
                        const std::vector<std::string>& overrides) {
   if (overrides.empty()) return trained;
-  for (const std::string& override : overrides) require_data_file(override, path);
+  for (const std::string& override : overrides) require_changeable(override, path);
   Config config = parse_config(dump_config(trained), "config of the checkpoint", overrides);
   data_source(config.data).check_other_files(trained.data, config.data);
   return config;

@@ -21,24 +21,25 @@ struct OpenedModel {
   ModelOrigin origin;
 };
 
-/// Opens the model of a run directory or checkpoint. `overrides` may replace data files. Prints a
-/// line on standard error if it does not use the newest checkpoint of the run.
+/// Opens the model of a run directory or checkpoint. `overrides` may replace data files and keys of
+/// the section decoding. Prints a line on standard error if it does not use the newest checkpoint
+/// of the run.
 ///
-/// throws  ConfigError for overrides of other keys; CheckpointError.
+/// throws  ConfigError as with_other_data(); CheckpointError.
 OpenedModel open_trained(const std::string& path, const std::vector<std::string>& overrides = {});
 
 /// The kinds of models that `translate` and `score` use: their LineCommand decodes.
 std::vector<std::string> kinds_that_decode();
 
-/// throws  UsageError naming `command` if the model is of a different kind.
+/// throws  ConfigError naming `command` if the model is not of one of these kinds.
 void require_kind(const TrainedModel& trained, const std::vector<std::string>& kinds,
                   std::string_view command);
 
 /// The config of a trained model with data files replaced, because they have moved or because the
-/// model is applied to other data.
+/// model is applied to other data, or with other options of decoding.
 ///
 /// path       names the model in errors
-/// overrides  data.KEY=FILE; relative paths start at the working directory
+/// overrides  data.KEY=FILE, decoding.KEY=VALUE; relative paths start at the working directory
 /// throws     ConfigError if an override
 ///            - sets another key, since all other keys must match the trained parameters
 ///            - names no file
