@@ -43,18 +43,24 @@ std::string best(const RunState& run) {
   return fmt::format("{} {:.4f} at step {}", run.metric, *run.best, format_count(*run.best_step));
 }
 
-void print_table(const std::vector<RunState>& runs) {
-  using Row = std::array<std::string, 5>;
-  std::vector<Row> rows = {{"run", "state", "step", "best", "last change"}};
-  for (const RunState& run : runs) {
-    rows.push_back({escaped(run.path.string()), std::string(phase_name(run.phase)),
-                    fmt::format("{}/{}", run.step, run.steps), best(run), when(run)});
-  }
+using Row = std::array<std::string, 5>;
+
+std::array<std::size_t, 5> column_widths(const std::vector<Row>& rows) {
   std::array<std::size_t, 5> widths{};
   for (const Row& row : rows) {
     for (std::size_t i = 0; i < row.size(); ++i)
       widths[i] = std::max(widths[i], display_columns(row[i]));
   }
+  return widths;
+}
+
+void print_table(const std::vector<RunState>& runs) {
+  std::vector<Row> rows = {{"run", "state", "step", "best", "last change"}};
+  for (const RunState& run : runs) {
+    rows.push_back({escaped(run.path.string()), std::string(phase_name(run.phase)),
+                    fmt::format("{}/{}", run.step, run.steps), best(run), when(run)});
+  }
+  const auto widths = column_widths(rows);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     fmt::print("{}  {}  {:>{}}  {}  {}\n", padded(rows[i][0], widths[0]),
                padded(rows[i][1], widths[1]), rows[i][2], widths[2], padded(rows[i][3], widths[3]),
@@ -65,7 +71,7 @@ void print_table(const std::vector<RunState>& runs) {
   }
 }
 
-void print_json(const std::vector<RunState>& runs) {
+Json to_json(const std::vector<RunState>& runs) {
   Json json = Json::array();
   for (const RunState& run : runs) {
     json.push_back({{"run", run.path.string()},
@@ -78,7 +84,7 @@ void print_json(const std::vector<RunState>& runs) {
                     {"best_step", or_null(run.best_step)},
                     {"problem", run.problem}});
   }
-  tapestry::print_json(json);
+  return json;
 }
 
 void run(const Arguments& arguments) {
@@ -90,7 +96,7 @@ void run(const Arguments& arguments) {
   std::vector<RunState> runs;
   for (const auto& path : find_runs(arguments.folder)) runs.push_back(read_run_state(path));
   if (arguments.json) {
-    print_json(runs);
+    print_json(to_json(runs));
   } else if (runs.empty()) {
     fmt::print("no runs in {}\n", escaped(arguments.folder));
   } else {
