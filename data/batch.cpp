@@ -27,7 +27,7 @@ void check_indices(std::size_t num_examples, std::span<const std::size_t> indice
 
 std::size_t no_tokens(const ExampleLengths&) { return 0; }
 std::size_t source_with_eos(const ExampleLengths& example) { return example.source + 1; }
-std::size_t source_without_pixels(const ExampleLengths& example) {
+std::size_t text_with_eos(const ExampleLengths& example) {
   return example.pixels == 0 ? source_with_eos(example) : 0;
 }
 std::size_t target_tokens(const ExampleLengths& example) { return example.target; }
@@ -117,7 +117,7 @@ constinit const RowLayout masked_rows{
     .source_length = no_tokens, .target_length = target_tokens, .write = write_masked};
 constinit const RowLayout unmasked_rows{
     .source_length = no_tokens, .target_length = target_tokens, .write = write_unmasked};
-constinit const RowLayout class_rows{.source_length = source_without_pixels,
+constinit const RowLayout class_rows{.source_length = text_with_eos,
                                      .target_length = one_label,
                                      .write = write_class,
                                      .labels_are_classes = true};

@@ -35,7 +35,7 @@ std::string counted(std::size_t count, const std::string& noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
-std::int32_t class_id(const std::string& word, const Vocabulary& names) {
+std::int32_t target_class(const std::string& word, const Vocabulary& names) {
   const std::int32_t id = names.id(word);
   if (id != unk_id) return id;
   std::vector<std::string> known;
@@ -51,7 +51,7 @@ std::vector<std::int32_t> target_classes(const std::string& target, const Vocabu
   std::vector<std::int32_t> classes;
   for (std::size_t at = 0; at < target.size();) {
     const std::size_t end = std::min(target.find(' ', at), target.size());
-    if (end > at) classes.push_back(class_id(target.substr(at, end - at), names));
+    if (end > at) classes.push_back(target_class(target.substr(at, end - at), names));
     at = end + 1;
   }
   return classes;
