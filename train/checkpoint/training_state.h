@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -11,65 +10,12 @@
 #include <vector>
 
 #include "data/batch_schedule.h"
+#include "train/checkpoint/divergence_watch.h"
 #include "train/checkpoint/metrics.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/config/config.h"
 
 namespace tapestry {
-
-/// Detects divergence of a run, as opposed to a noisy loss.
-///
-/// Divides the losses of the steps into windows of equal length, and computes mean and standard
-/// deviation of each window. A window is bad if its mean is more than twice the loss of a uniform
-/// prediction, ln(vocabulary); or if its mean exceeds the mean of the best window so far
-///
-///   - by more than half of the total progress (mean of the first window - mean of the best
-///     window), and
-///   - by more than six times the standard deviation of the best window.
-///
-/// The run has diverged when three consecutive windows are bad. A loss that returns to its initial
-/// level and stays there, or that stays above twice the loss of a uniform prediction, counts as
-/// divergence. Short spikes, stationary noise, slow overfitting and the drift of an objective with
-/// dropout do not.
-///
-/// The result depends only on the losses, so it is the same for resumed and uninterrupted runs.
-class DivergenceWatch {
- public:
-  /// The size of the complete state, for a checkpoint.
-  static constexpr std::size_t state_size = 9;
-  using State = std::array<double, state_size>;
-
-  DivergenceWatch() = default;
-  explicit DivergenceWatch(const State& state);
-  State state() const;
-
-  /// Adds the loss of a step. Returns whether the run has diverged.
-  ///
-  /// loss      must be finite
-  /// guessing  loss of a uniform prediction
-  /// window    steps per window; 0 disables the check. May change between calls: the current window
-  ///           ends when it has at least `window` steps.
-  bool add(double loss, double guessing, std::size_t window);
-
-  double best_mean() const { return best_.mean; }
-  double last_mean() const { return last_mean_; }
-
- private:
-  struct Level {
-    double mean = 0.0;
-    double deviation = 0.0;
-  };
-
-  bool close_window(double guessing);
-  bool is_bad(const Level& level, double guessing) const;
-
-  std::uint64_t steps_ = 0;            ///< in the current window
-  double mean_ = 0.0, squares_ = 0.0;  ///< mean, and sum of squared distances from it
-  std::uint64_t windows_ = 0;          ///< number of completed windows
-  double first_mean_ = 0.0, last_mean_ = 0.0;
-  Level best_{};
-  std::uint64_t bad_windows_ = 0;  ///< number of consecutive bad windows up to the last one
-};
 
 /// Loss sums since the last logged metrics.
 struct RunningLoss {
@@ -127,8 +73,6 @@ struct TrainingState {
   /// Removes these rows and restores `before_end`, for a run that continues.
   void revert_end_rows();
 };
-
-// ---- Checkpoints that a run writes and keeps in addition to scheduled and newest checkpoints.
 
 /// Whether the validation of a step is one of the train.keep_best best validations so far, without
 /// being the best. The run then saves and keeps its checkpoint.
