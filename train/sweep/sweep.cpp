@@ -32,6 +32,7 @@
 #include "train/config/config.h"
 #include "train/config/load.h"
 #include "train/report/report_data.h"
+#include "train/sweep/sweep_results.h"
 #include "train/system/cores.h"
 #include "train/system/interruptions.h"
 #include "train/system/standard_streams.h"

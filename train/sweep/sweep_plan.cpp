@@ -4,8 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -14,14 +12,8 @@
 #include "data/io/random.h"
 #include "data/io/utf8.h"
 #include "train/base/error.h"
-#include "train/base/format.h"
-#include "train/checkpoint/metrics.h"
-#include "train/report/curve.h"
 
 namespace tapestry {
-
-// ---- The plan.
-
 namespace {
 
 /// Divides a text at commas that are not in brackets, braces or quotes.
@@ -73,6 +65,19 @@ std::vector<std::string> range_values(const std::string& override, std::string_v
   }
 }
 
+/// The values of an override: a range, or texts divided by commas.
+std::vector<std::string> parse_values(const std::string& override, std::string_view text) {
+  std::vector<std::string> values = range_values(override, text);
+  if (values.empty()) values = split_values(text);
+  if (values.size() > 1 && std::ranges::find(values, "") != values.end()) {
+    reject_override(override, "found an empty value", "remove one of the commas");
+  }
+  if (std::set<std::string>(values.begin(), values.end()).size() < values.size()) {
+    reject_override(override, "found a value twice", "write each value once");
+  }
+  return values;
+}
+
 }  // namespace
 
 SweepOverrides parse_sweep_overrides(const std::vector<std::string>& overrides) {
@@ -89,15 +94,8 @@ SweepOverrides parse_sweep_overrides(const std::vector<std::string>& overrides) 
       reject_override(override, "found the key a second time",
                       "write all of its values once, such as train.seed=1,2,3");
     }
-    const std::string_view text = std::string_view(override).substr(equals + 1);
-    std::vector<std::string> values = range_values(override, text);
-    if (values.empty()) values = split_values(text);
-    if (values.size() > 1 && std::ranges::find(values, "") != values.end()) {
-      reject_override(override, "found an empty value", "remove one of the commas");
-    }
-    if (std::set<std::string>(values.begin(), values.end()).size() < values.size()) {
-      reject_override(override, "found a value twice", "write each value once");
-    }
+    std::vector<std::string> values =
+        parse_values(override, std::string_view(override).substr(equals + 1));
     if (values.size() == 1) {
       parsed.fixed.push_back(key + "=" + values.front());
     } else {
@@ -165,132 +163,6 @@ std::vector<SweepStage> sweep_stages(std::size_t runs, std::size_t factor, std::
     stages.push_back({.step = ends[ends.size() - 1 - i], .runs = sizes[i]});
   }
   return stages;
-}
-
-// ---- Results.
-
-namespace {
-
-std::string csv_line(const std::vector<std::string>& fields) {
-  std::string line;
-  for (const std::string& field : fields) {
-    if (!line.empty()) line += ',';
-    if (field.find_first_of(",\"\r\n") == field.npos) {
-      line += field;
-      continue;
-    }
-    line += '"';
-    for (const char c : field) line += c == '"' ? "\"\"" : std::string(1, c);
-    line += '"';
-  }
-  return line + '\n';
-}
-
-std::string csv_number(double value) { return fmt::format("{:.17g}", value); }
-
-/// Mean, sample standard deviation, and half the width of the 95 % confidence interval of the mean.
-/// NaN without values; with one value, only the mean is not NaN.
-struct Interval {
-  double mean, deviation, half_width;
-};
-Interval student_interval(const std::vector<double>& values) {
-  const auto n = static_cast<double>(values.size());
-  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
-  if (values.size() < 2) return {.mean = mean, .deviation = NAN, .half_width = NAN};
-  double squares = 0.0;
-  for (const double value : values) squares += (value - mean) * (value - mean);
-  const double deviation = std::sqrt(squares / (n - 1));
-  return {.mean = mean,
-          .deviation = deviation,
-          .half_width = student_t_975(values.size() - 1) * deviation / std::sqrt(n)};
-}
-
-}  // namespace
-
-std::optional<BestValue> best_value(const std::string& metrics_csv, const std::string& metric,
-                                    std::uint64_t last_step) {
-  std::optional<BestValue> best;
-  for (const auto& [step, value] : validation_values(metrics_csv, metric)) {
-    if (step > last_step || !std::isfinite(value)) continue;
-    if (!best || is_better(metric, value, best->value)) best = {.value = value, .step = step};
-  }
-  return best;
-}
-
-std::vector<std::size_t> best_runs(const std::vector<std::optional<BestValue>>& values,
-                                   const std::string& metric, std::size_t count) {
-  std::vector<std::size_t> order(values.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
-    if (!values[a] || !values[b]) return values[a].has_value() && !values[b].has_value();
-    return is_better(metric, values[a]->value, values[b]->value);
-  });
-  order.resize(std::min(count, order.size()));
-  std::ranges::sort(order);
-  return order;
-}
-
-std::string sweep_csv(const std::vector<SweepAxis>& axes, const std::vector<SweepResult>& results,
-                      const std::string& metric) {
-  std::vector<std::string> heading{"run"};
-  for (const SweepAxis& axis : axes) heading.push_back(axis.key);
-  heading.insert(heading.end(), {"state", "steps", metric, "best_step"});
-  std::string csv = csv_line(heading);
-  for (const SweepResult& result : results) {
-    std::vector<std::string> fields{result.run};
-    fields.insert(fields.end(), result.values.begin(), result.values.end());
-    fields.push_back(result.state);
-    fields.push_back(fmt::to_string(result.steps));
-    fields.push_back(result.best ? csv_number(result.best->value) : "");
-    fields.push_back(result.best ? fmt::to_string(result.best->step) : "");
-    csv += csv_line(fields);
-  }
-  return csv;
-}
-
-std::optional<SeedTable> summarize_seeds(const std::vector<SweepAxis>& axes,
-                                         const std::vector<SweepResult>& results,
-                                         const std::string& metric) {
-  const auto seed = std::ranges::find(axes, "train.seed", &SweepAxis::key);
-  if (seed == axes.end()) return std::nullopt;
-  std::vector<SweepAxis> others = axes;
-  others.erase(others.begin() + (seed - axes.begin()));
-  std::vector<std::pair<SweepValues, std::vector<double>>> groups;  // best values of each group
-  for (const SweepResult& result : results) {
-    SweepValues values = result.values;
-    values.erase(values.begin() + (seed - axes.begin()));
-    auto group = std::ranges::find(groups, values, &decltype(groups)::value_type::first);
-    if (group == groups.end()) group = groups.insert(group, {std::move(values), {}});
-    if (result.best && result.state == "finished") group->second.push_back(result.best->value);
-  }
-  std::vector<std::string> heading;
-  for (const SweepAxis& axis : others) heading.push_back(axis.key);
-  heading.insert(heading.end(), {"runs", "mean", "deviation", "low", "high"});
-  SeedTable table{.text = "", .csv = csv_line(heading)};
-  for (const auto& [values, bests] : groups) {
-    for (std::size_t i = 0; i < others.size(); ++i) {
-      table.text += escaped(fmt::format("{}={}  ", others[i].key, values[i]));
-    }
-    std::vector<std::string> fields = values;
-    fields.push_back(fmt::to_string(bests.size()));
-    const auto [mean, deviation, half_width] = student_interval(bests);
-    if (bests.empty()) {
-      table.text += "no finished run\n";
-      fields.insert(fields.end(), {"", "", "", ""});
-    } else if (bests.size() == 1) {
-      table.text += fmt::format("1 run: {} {:.4f}\n", metric, mean);
-      fields.insert(fields.end(), {csv_number(mean), "", "", ""});
-    } else {
-      const double low = mean - half_width, high = mean + half_width;
-      table.text +=
-          fmt::format("{} runs: {} {:.4f}, deviation {:.4f}, 95 % interval {:.4f} to {:.4f}\n",
-                      bests.size(), metric, mean, deviation, low, high);
-      fields.insert(fields.end(),
-                    {csv_number(mean), csv_number(deviation), csv_number(low), csv_number(high)});
-    }
-    table.csv += csv_line(fields);
-  }
-  return table;
 }
 
 }  // namespace tapestry

@@ -14,6 +14,7 @@
 #include "train/base/error.h"
 #include "train/checkpoint/metrics.h"
 #include "train/report/curve.h"
+#include "train/sweep/sweep_results.h"
 
 namespace tapestry {
 namespace {
