@@ -11,6 +11,7 @@
 #include "train/cli/command.h"
 #include "train/config/error.h"
 #include "train/loop/loaded_run.h"
+#include "train/loop/new_config.h"
 #include "train/loop/training_run.h"
 #include "train/models/trained_model.h"
 #include "train/plan/run_plan.h"

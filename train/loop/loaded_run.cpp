@@ -23,99 +23,18 @@
 #include "train/config/config.h"
 #include "train/config/difference.h"
 #include "train/config/error.h"
-#include "train/config/fields.h"
 #include "train/config/load.h"
 #include "train/config/steps.h"
-#include "train/config/text.h"
 #include "train/loop/final_average.h"
+#include "train/loop/new_config.h"
 #include "train/loop/progress.h"
 #include "train/models/run_data.h"
 #include "train/recording/event_log.h"
 #include "train/system/standard_streams.h"
-#include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace {
-
-/// Rejects a copy of a run's config.yaml that still names the directory of that run.
-void reject_copied_config(const std::string& path, const std::vector<std::string>& overrides,
-                          const Config& config) {
-  const std::string& run = config.train.run_dir;
-  if (names_run_dir(overrides) || run == default_run_dir(path)) return;
-  std::error_code ignored;
-  const auto own = std::filesystem::path(run) / "config.yaml";
-  if (std::filesystem::equivalent(own, path, ignored)) return;
-  if (!read_run_id(path)) return;
-  throw ConfigError(
-      {{.place = {.file = path},
-        .message = fmt::format("is a copy of the config of a run and still names the "
-                               "directory of that run, {}, expected another directory",
-                               run),
-        .hint = "name a directory with train.run_dir=DIR, or delete run_dir from "
-                "the copy"}});
-}
-
-/// Rejects paths that a checkpoint cannot store. They include the folder of the config file.
-void require_storable_paths(const std::string& file, const Config& config) {
-  for (const Field& field : fields_of(config)) {
-    if (!field.domain.is_path()) continue;
-    for_each_path(field.value, [&](const std::string& path) {
-      const auto bad = find_bad_character(path, false);
-      if (!bad) return;
-      throw ConfigError({{.place = {.file = file},
-                          .message = fmt::format(
-                              "{}: found {} in the path {}, expected UTF-8 text without control "
-                              "characters, since checkpoints store the path",
-                              field.path(), bad->name, escaped(path)),
-                          .hint = "rename the file, or the folder that it is in"}});
-    });
-  }
-}
-
-/// Rejects a config that could not be read back from a checkpoint to resume the run.
-void require_storable(const std::string& path, const Config& config) {
-  try {
-    parse_config(dump_config(config), "the stored config");
-  } catch (const ConfigError& error) {
-    require_storable_paths(path, config);
-    const std::string problem = error.what();
-    throw ConfigError({{.place = {.file = path},
-                        .message = "the config could not be read back from a checkpoint: " +
-                                   problem.substr(0, problem.find('\n')),
-                        .hint = "rename files and folders whose names have control characters or "
-                                "are not UTF-8"}});
-  }
-}
-
-/// Moves the run in the directory aside, if there is one, and returns its new directory.
-std::optional<RunDirectory> move_aside(const RunDirectory& directory) {
-  if (directory.steps().empty()) return std::nullopt;
-  const RunLock lock(directory.path());
-  std::string path = directory.path().string();
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  std::size_t number = 1;
-  while (std::filesystem::exists(fmt::format("{}.old-{}", path, number))) ++number;
-  const std::string aside = fmt::format("{}.old-{}", path, number);
-  std::error_code error;
-  std::filesystem::rename(path, aside, error);
-  if (error) {
-    throw OutputError(
-        fmt::format("{}: could not move the run aside: {}", escaped(path), error.message()),
-        "choose another train.run_dir");
-  }
-  return RunDirectory(aside);
-}
-
-/// throws  ConfigError if train.patience is set but there is no validation set.
-void require_validation_for_patience(const Config& config, const Corpus& corpus) {
-  if (config.train.patience == 0 || !corpus.validation.empty()) return;
-  throw ConfigError(
-      {{.place = {.file = "train.patience"},
-        .message = fmt::format("found {}, expected 0: it has no effect without validation {}",
-                               config.train.patience, find_task(config).words(config).examples),
-        .hint = "name a validation set or its size in the section data, or leave the key out"}});
-}
 
 /// Returns the result of `load`. If `data` uses a cache, rank 0 writes it before the other
 /// processes read it.
@@ -131,33 +50,6 @@ auto load_with_cache(DataOptions& data, ProcessGroup& group, const Load& load) {
 }
 
 }  // namespace
-
-Config load_new_config(const std::string& path, const std::vector<std::string>& overrides) {
-  Config config = load_config(path, overrides);
-  reject_copied_config(path, overrides, config);
-  apply_process_settings(config.train);
-  return config;
-}
-
-void complete_new_config(const std::string& path, const Corpus& corpus, Config& config) {
-  if (config.train.epochs != 0) {
-    resolve_epochs(config, make_batch_schedule(corpus, config).batches_per_epoch());
-  }
-  require_storable(path, config);
-  require_validation_for_patience(config, corpus);
-}
-
-void require_work_for_all(std::size_t processes, const Config& config) {
-  if (config.train.accumulate >= processes) return;
-  throw ConfigError(
-      {{.place = {.file = "train.accumulate"},
-        .message = fmt::format("found {}, expected at least {}, the number of processes: they "
-                               "divide the batches of a step",
-                               config.train.accumulate, processes),
-        .hint = fmt::format("start fewer processes, or set train.accumulate={0} and divide "
-                            "train.batch_size by {0}",
-                            processes)}});
-}
 
 void require_no_run(const RunDirectory& directory) {
   const auto steps = directory.steps();
@@ -197,10 +89,34 @@ void require_no_files(const RunDirectory& directory) {
 
 namespace {
 
+/// The first of PATH.old-1, PATH.old-2, ... that does not exist.
+std::string find_path_aside(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  std::size_t number = 1;
+  while (std::filesystem::exists(fmt::format("{}.old-{}", path, number))) ++number;
+  return fmt::format("{}.old-{}", path, number);
+}
+
+/// Moves the run in the directory aside, if there is one, and returns its new directory.
+std::optional<RunDirectory> move_aside(const RunDirectory& directory) {
+  if (directory.steps().empty()) return std::nullopt;
+  const RunLock lock(directory.path());
+  const std::string path = directory.path().string();
+  const std::string aside = find_path_aside(path);
+  std::error_code error;
+  std::filesystem::rename(path, aside, error);
+  if (error) {
+    throw OutputError(
+        fmt::format("{}: could not move the run aside: {}", escaped(path), error.message()),
+        "choose another train.run_dir");
+  }
+  return RunDirectory(aside);
+}
+
 /// Creates the folder of the cache. With `fresh`, the directory may have an old run, which is moved
 /// aside later; its cache is reused or replaced. Deletes temporary files of crashes, which may be
 /// as large as the cache.
-void prepare_cache(LoadedRun& run, bool fresh) {
+void prepare_cache_of_new_run(LoadedRun& run, bool fresh) {
   run.directory.create();
   run.cache_lock = std::make_unique<RunLock>(run.directory.path());
   if (!fresh) require_no_run(run.directory);
@@ -218,7 +134,7 @@ LoadedRun load_new_run(Config config, const RunOptions& options, ProcessGroup& g
     if (!options.fresh) require_no_run(run.directory);
   });
   if (group.any_process(uses_cache(data)) && !options.dry_run) {
-    group.on_rank_0([&] { prepare_cache(run, options.fresh); });
+    group.on_rank_0([&] { prepare_cache_of_new_run(run, options.fresh); });
     data.training.cache_folder = run.directory.cache_folder();
   }
   InitialState initial =
@@ -320,8 +236,8 @@ bool lock_directory(RunDirectory& directory, ProcessGroup& group) {
   return group.any_process(has_other_steps);
 }
 
-void prepare_cache(DataOptions& data, RunDirectory& directory, bool read_only,
-                   ProcessGroup& group) {
+void prepare_cache_of_resumed_run(DataOptions& data, RunDirectory& directory, bool read_only,
+                                  ProcessGroup& group) {
   data.training.cache_is_read_only = read_only;
   data.training.cache_folder = directory.cache_folder();
   group.on_rank_0([&] {
@@ -331,17 +247,22 @@ void prepare_cache(DataOptions& data, RunDirectory& directory, bool read_only,
   });
 }
 
-/// Returns whether the run is finished, and prints why.
-bool report_finished(const RunDirectory& directory, const ResumePlan& plan,
-                     const RunOptions& options, ProcessGroup& group) {
-  const std::string reason = reason_of_end(plan);
-  const std::uint64_t step = plan.checkpoint.step;
-  if (reason.empty()) return false;
-  const bool lacks_average = lacks_final_average(directory, plan.config, step);
-  if (group.any_process(lacks_average) && !options.dry_run) return false;
+/// Whether no step is left to train and, except in a dry run, no average to compute.
+bool is_finished(const RunDirectory& directory, const ResumePlan& plan, const RunOptions& options,
+                 ProcessGroup& group) {
+  if (reason_of_end(plan).empty()) return false;
+  const bool lacks_average = lacks_final_average(directory, plan.config, plan.checkpoint.step);
+  return !group.any_process(lacks_average) || options.dry_run;
+}
+
+/// Prints why the run is finished.
+void report_finished(const RunDirectory& directory, const ResumePlan& plan,
+                     const RunOptions& options, const ProcessGroup& group) {
   for (const std::string& warning : warnings_of_fallback(plan)) warn(warning);
-  if (options.quiet || !group.is_rank_0()) return true;
-  std::string text = fmt::format("{} is finished: {}", escaped(directory.path().string()), reason);
+  if (options.quiet || !group.is_rank_0()) return;
+  const std::uint64_t step = plan.checkpoint.step;
+  std::string text =
+      fmt::format("{} is finished: {}", escaped(directory.path().string()), reason_of_end(plan));
   if (has_unwanted_average(directory, plan.config, step)) {
     text += fmt::format("; train.average_last is 0, but commands may use {} until it is deleted",
                         escaped(directory.average_path().string()));
@@ -351,7 +272,6 @@ bool report_finished(const RunDirectory& directory, const ResumePlan& plan,
   progress.message(text);
   progress.end(static_cast<int>(ExitCode::done));
   flush_standard_output(progress.output_error());
-  return true;
 }
 
 /// Restores the saved state. Returns lines for the log.
@@ -383,13 +303,18 @@ std::optional<LoadedRun> load_resumed_run(const RunOptions& options, ProcessGrou
   const ResumeRequest request = request_of(options);
   RunDirectory directory = find_run(find_run_directory(options));
   ResumePlan plan = make_plan(directory, request, group);
-  if (report_finished(directory, plan, options, group)) return std::nullopt;
+  if (is_finished(directory, plan, options, group)) {
+    report_finished(directory, plan, options, group);
+    return std::nullopt;
+  }
   if (!options.dry_run && lock_directory(directory, group)) {
     plan = make_plan(directory, request, group);
   }
   DataOptions& data = plan.config.data;
   apply_process_settings(plan.config.train, saved_arithmetic(plan.checkpoint.arrays));
-  if (group.any_process(uses_cache(data))) prepare_cache(data, directory, options.dry_run, group);
+  if (group.any_process(uses_cache(data))) {
+    prepare_cache_of_resumed_run(data, directory, options.dry_run, group);
+  }
   ResumedCorpus loaded = load_with_cache(data, group, [&] {
     return load_same_corpus(plan.config, plan.checkpoint.arrays, options.allowed);
   });
@@ -397,7 +322,10 @@ std::optional<LoadedRun> load_resumed_run(const RunOptions& options, ProcessGrou
     resolve_epochs(plan.config, make_batch_schedule(loaded.corpus, plan.config).batches_per_epoch(),
                    plan.checkpoint.step, saved_position(plan.checkpoint.arrays));
     require_allowed_changes(plan, request);
-    if (report_finished(directory, plan, options, group)) return std::nullopt;
+    if (is_finished(directory, plan, options, group)) {
+      report_finished(directory, plan, options, group);
+      return std::nullopt;
+    }
   }
   require_validation_for_patience(plan.config, loaded.corpus);
   return LoadedRun{.directory = std::move(directory),

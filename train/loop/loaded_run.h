@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -21,25 +20,9 @@
 
 namespace tapestry {
 
-/// Reads the config of a new run, and applies its process settings to this process.
-///
-/// throws  ConfigError as load_config(); if the file is a copy of a run's config.yaml and still
-///         names the directory of that run.
-Config load_new_config(const std::string& path, const std::vector<std::string>& overrides);
-
-/// Completes the config of a new run once its data are known: train.epochs becomes train.steps.
-///
-/// path    of the config file, for errors
-/// throws  ConfigError as resolve_epochs(); if the config could not be read back from a checkpoint;
-///         if train.patience is set but there is no validation set.
-void complete_new_config(const std::string& path, const Corpus& corpus, Config& config);
-
-/// throws  ConfigError if a process would have nothing to compute, because a step has fewer
-///         micro-batches (train.accumulate) than there are processes.
-void require_work_for_all(std::size_t processes, const Config& config);
-
-/// throws  ConfigError if the directory has a run, or other files that do not belong to a run.
+/// throws  ConfigError if the directory has a run.
 void require_no_run(const RunDirectory& directory);
+/// throws  ConfigError if the directory has files that do not belong to a run.
 void require_no_files(const RunDirectory& directory);
 
 /// A run with its config and data, before its next step: a new run, or one that continues from its

@@ -31,6 +31,7 @@
 #include "train/config/load.h"
 #include "train/loop/loaded_run.h"
 #include "train/loop/memory_need.h"
+#include "train/loop/new_config.h"
 #include "train/loop/run_description.h"
 #include "train/loop/step_time.h"
 #include "train/loop/trainer.h"
