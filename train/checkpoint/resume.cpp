@@ -17,6 +17,7 @@
 #include "train/config/load.h"
 #include "train/config/steps.h"
 #include "train/config/suggestions.h"
+#include "train/config/synonyms.h"
 
 namespace tapestry {
 namespace {

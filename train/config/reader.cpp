@@ -11,6 +11,7 @@
 #include "data/io/utf8.h"
 #include "train/config/fields.h"
 #include "train/config/suggestions.h"
+#include "train/config/synonyms.h"
 #include "train/config/text.h"
 #include "train/config/yaml_text.h"
 

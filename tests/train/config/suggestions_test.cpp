@@ -12,6 +12,7 @@
 
 #include "tests/train/config/config_errors.h"
 #include "train/config/fields.h"
+#include "train/config/synonyms.h"
 
 namespace tapestry {
 namespace {

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "train/config/synonyms.h"
+
+#include <algorithm>
+
+#include "train/config/keys.h"
+#include "train/config/suggestions.h"
+
+namespace tapestry {
+namespace {
+
+/// The keys with the synonym `name`.
+std::vector<std::string> paths_of_synonym(const std::string& name) {
+  std::vector<std::string> paths;
+  for (const Synonyms& key : all_synonyms()) {
+    if (std::ranges::find(key.names, name) != key.names.end()) paths.emplace_back(key.path);
+  }
+  return paths;
+}
+
+}  // namespace
+
+const std::vector<Synonyms>& all_synonyms() {
+  static const std::vector<Synonyms> all{
+      {"train.seed", {"seed", "random_seed"}},
+      {"train.batch_size", {"batch", "bs", "per_device_train_batch_size"}},
+      {"train.batch_tokens", {"tokens_per_batch", "max_tokens_per_batch"}},
+      {"train.epochs", {"num_epochs", "num_train_epochs", "max_epochs"}},
+      {"train.steps",
+       {"max_steps", "num_steps", "iterations", "max_iters", "updates", "max_updates"}},
+      {"train.accumulate",
+       {"accumulation", "grad_accum", "update_freq", "accumulation_steps",
+        "gradient_accumulation_steps"}},
+      {"train.label_smoothing", {"smoothing"}},
+      {"train.ema_decay", {"ema", "exponential_smoothing"}},
+      {"train.threads", {"num_threads", "workers", "num_workers", "cores"}},
+      {"train.dtype", {"precision"}},
+      {"train.log_every", {"logging_steps", "log_interval"}},
+      {"train.validate_every", {"eval_every", "eval_steps", "eval_interval", "validation_freq"}},
+      {"train.save_every", {"save_steps", "save_interval", "checkpoint_every"}},
+      {"train.keep_last", {"save_total_limit"}},
+      {"train.keep_best", {"save_top_k", "keep_best_ckpts"}},
+      {"train.average_last", {"average_checkpoints"}},
+      {"train.patience", {"early_stopping", "early_stopping_patience"}},
+      {"train.max_time", {"timeout"}},
+      {"train.initialize_from", {"pretrained", "init_from", "load_model"}},
+      {"train.run_dir", {"output_dir", "out_dir", "save_dir", "model_dir"}},
+      {"optimizer.kind", {"optim", "optimizer", "algorithm"}},
+      {"optimizer.epsilon", {"eps", "adam_epsilon"}},
+      {"optimizer.beta1", {"adam_beta1", "betas"}},
+      {"optimizer.beta2", {"adam_beta2", "betas"}},
+      {"optimizer.weight_decay", {"wd", "l2"}},
+      {"optimizer.clip_norm", {"clip", "grad_clip", "gradient_clipping", "max_grad_norm"}},
+      {"schedule.learning_rate", {"lr", "max_lr"}},
+      {"schedule.min_learning_rate", {"min_lr"}},
+      {"schedule.warmup_steps", {"warmup", "num_warmup_steps", "warmup_ratio"}},
+      {"schedule.decay_steps", {"decay", "lr_decay_iters"}},
+      {"schedule.kind", {"scheduler", "scheduling", "lr_scheduler_type"}},
+      {"model.kind", {"type", "architecture", "model_type"}},
+      {"model.num_heads",
+       {"heads", "n_head", "n_heads", "nhead", "attention_heads", "num_attention_heads"}},
+      {"model.d_head", {"head_dim"}},
+      {"model.num_encoder_layers",
+       {"layers", "depth", "n_layer", "n_layers", "num_layers", "num_hidden_layers",
+        "encoder_layers"}},
+      {"model.num_decoder_layers",
+       {"layers", "depth", "n_layer", "n_layers", "num_layers", "num_hidden_layers",
+        "decoder_layers"}},
+      {"model.d_model",
+       {"hidden", "hidden_dim", "hidden_size", "width", "dim", "n_embd", "embed_dim",
+        "embedding_dim", "embedding_size"}},
+      {"model.d_ff", {"ffn_dim", "ff_size", "feedforward", "dim_feedforward", "intermediate_size"}},
+      {"model.dropout", {"p_dropout", "dropout_rate"}},
+      {"model.stochastic_depth", {"drop_path"}},
+      {"model.activation", {"hidden_act"}},
+      {"data.context", {"block_size"}},
+      {"model.max_length",
+       {"block_size", "seq_len", "max_len", "max_seq_len", "max_positions",
+        "max_position_embeddings"}},
+      {"model.positions", {"position_encoding", "pos_encoding"}},
+      {"model.norm", {"norm_first"}},
+      {"model.layer_norm_epsilon", {"layer_norm_eps"}},
+      {"model.tie_embeddings", {"tied_embeddings", "tie_word_embeddings"}},
+      {"data.task", {"dataset"}},
+      {"data.vocabulary_size", {"vocab_size"}},
+      {"data.max_vocabulary", {"vocab_size"}},
+      {"data.subword_file", {"sp_model"}},
+      {"data.subwords", {"bpe", "tokenizer"}},
+      {"data.subword_dropout", {"bpe_dropout"}},
+      {"data.min_frequency", {"min_freq"}},
+      {"data.lowercase", {"lower"}},
+      {"data.validation_share", {"val_split", "validation_split"}},
+      {"data.unit", {"tokenizer"}},
+      {"data.train_text", {"train_file"}},
+      {"data.train_source", {"train_file", "src", "train_src"}},
+      {"data.validation_text", {"validation_file"}},
+      {"data.validation_source", {"validation_file"}},
+      {"data.test_text", {"test_file"}},
+      {"data.test_source", {"test_file"}},
+      {"data.train_target", {"trg", "tgt", "train_tgt"}},
+      {"data.image_height", {"image_size"}},
+      {"data.image_width", {"image_size"}},
+      {"data.image_channels", {"channels"}},
+  };
+  return all;
+}
+
+std::vector<std::string> keys_meant_by(std::string_view name) {
+  const std::string folded_name = folded(name);
+  std::vector<std::string> likely = paths_of_synonym(folded_name), paths;
+  for (const ConfigKey& key : config_keys()) {
+    if (folded(key.key) == folded_name) paths.push_back(key.path());
+  }
+  if (paths.empty()) return likely;
+  std::stable_partition(paths.begin(), paths.end(), [&](const std::string& path) {
+    return std::ranges::find(likely, path) != likely.end();
+  });
+  return paths;
+}
+
+}  // namespace tapestry

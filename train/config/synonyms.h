@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// The config keys that a user means by a name of another program.
+namespace tapestry {
+
+/// Names of a key in PyTorch, Hugging Face Transformers, fairseq, JoeyNMT, nanoGPT and papers.
+struct Synonyms {
+  std::string_view path;  ///< `optimizer.epsilon`
+  std::vector<std::string_view> names;
+};
+
+/// The synonyms of all keys. If several keys have the same synonym, the most likely key comes
+/// first.
+const std::vector<Synonyms>& all_synonyms();
+
+/// The paths of the keys that a user probably meant by `name`, most likely first: the keys with
+/// this name in any section, or else the keys with this synonym, such as schedule.learning_rate for
+/// "lr". Empty for an unknown name. Ignores letter case and treats `-` as `_`. Used only in hints:
+/// configs do not accept synonyms.
+std::vector<std::string> keys_meant_by(std::string_view name);
+
+}  // namespace tapestry
