@@ -125,8 +125,9 @@ void warn_of_tokenized_text(const std::vector<std::string>& hypotheses,
 void run(Arguments arguments) {
   if (arguments.sentence_level) arguments.metrics.bleu.effective_order = true;
   const auto metrics = make_metrics(arguments.metrics);
-  const auto hypotheses = read_sentences(arguments.hypotheses);
-  const auto references = read_references(arguments.references, hypotheses, arguments.hypotheses);
+  const SentenceFile file = read_sentences(arguments.hypotheses);
+  const std::vector<std::string>& hypotheses = file.sentences;
+  const auto references = read_references(arguments.references, file);
   warn_of_tokenized_text(hypotheses, arguments.metrics);
   const auto scores = compute_scores(metrics, hypotheses, references, arguments);
   if (!arguments.json) {

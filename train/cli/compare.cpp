@@ -60,18 +60,12 @@ std::string make_signature(const TextMetric& metric, const Arguments& arguments)
                            .seed = arguments.metrics.seed});
 }
 
-/// The outputs of a system.
-struct Outputs {
-  std::string file;
-  std::vector<std::string> sentences;
-};
-
-Comparison compare_by(const TextMetric& metric, const std::vector<Outputs>& systems,
+Comparison compare_by(const TextMetric& metric, const std::vector<SentenceFile>& systems,
                       const std::vector<std::vector<std::string>>& references,
                       const Arguments& arguments) {
   Comparison result{metric.name(), make_signature(metric, arguments), {}};
   const SegmentStatistics baseline = metric.statistics(systems[0].sentences, references);
-  ComparedSystem first{.file = systems[0].file, .score = metric.score(baseline.sum())};
+  ComparedSystem first{.file = systems[0].path, .score = metric.score(baseline.sum())};
   if (arguments.samples > 0) {
     first.confidence =
         bootstrap_confidence(metric, baseline, arguments.samples, arguments.metrics.seed);
@@ -79,7 +73,7 @@ Comparison compare_by(const TextMetric& metric, const std::vector<Outputs>& syst
   result.systems.push_back(std::move(first));
   for (std::size_t i = 1; i < systems.size(); ++i) {
     const SegmentStatistics system = metric.statistics(systems[i].sentences, references);
-    result.systems.push_back(compare(metric, baseline, system, systems[i].file, arguments));
+    result.systems.push_back(compare(metric, baseline, system, systems[i].path, arguments));
   }
   return result;
 }
@@ -147,13 +141,11 @@ void run(const Arguments& arguments) {
   std::vector<std::string> reference_files{arguments.reference};
   reference_files.insert(reference_files.end(), arguments.more_references.begin(),
                          arguments.more_references.end());
-  std::vector<Outputs> systems{{arguments.baseline, read_sentences(arguments.baseline)}};
-  const auto references =
-      read_references(reference_files, systems[0].sentences, arguments.baseline);
+  std::vector<SentenceFile> systems{read_sentences(arguments.baseline)};
+  const auto references = read_references(reference_files, systems[0]);
   for (const std::string& file : arguments.systems) {
-    systems.push_back({file, read_sentences(file)});
-    require_equal_lines(file, systems.back().sentences.size(), arguments.reference,
-                        references[0].size());
+    systems.push_back(read_sentences(file));
+    require_equal_lines(systems.back(), arguments.reference, references[0].size());
   }
   std::vector<Comparison> comparisons;
   for (const auto& metric : metrics) {

@@ -117,28 +117,28 @@ std::vector<std::unique_ptr<TextMetric>> make_metrics(const MetricArguments& arg
   return metrics;
 }
 
-std::vector<std::string> read_sentences(const std::string& path) {
+SentenceFile read_sentences(const std::string& path) {
   std::vector<std::string> lines =
       path == standard_input ? read_standard_input() : read_text_file(path).lines;
   for (std::string& line : lines) line = without_space_at_end(line);
-  return lines;
+  return {.path = path, .sentences = std::move(lines)};
 }
 
 std::vector<std::vector<std::string>> read_references(const std::vector<std::string>& paths,
-                                                      const std::vector<std::string>& hypotheses,
-                                                      const std::string& name) {
+                                                      const SentenceFile& hypotheses) {
   std::vector<std::vector<std::string>> references;
   for (const std::string& path : paths) {
-    references.push_back(read_sentences(path));
-    require_equal_lines(name, hypotheses.size(), path, references.back().size());
+    references.push_back(read_sentences(path).sentences);
+    require_equal_lines(hypotheses, path, references.back().size());
   }
   return references;
 }
 
-void require_equal_lines(const std::string& name, std::size_t lines, const std::string& reference,
+void require_equal_lines(const SentenceFile& file, const std::string& reference,
                          std::size_t expected) {
+  const std::size_t lines = file.sentences.size();
   if (lines == expected) return;
-  const std::string place = name == standard_input ? "standard input" : escaped(name);
+  const std::string place = file.path == standard_input ? "standard input" : escaped(file.path);
   throw DataError(fmt::format("{}: found {} line{}, expected {} as in {}", place, lines,
                               lines == 1 ? "" : "s", expected, escaped(reference)),
                   "line n of each file must be the translation of the same sentence");

@@ -16,16 +16,16 @@
 /// Arguments and files of the commands that score translations: bleu, compare.
 namespace tapestry {
 
-/// Metrics to compute, with their options, which have the names of sacreBLEU's.
+/// Metrics to compute, and their options, named as in sacreBLEU.
 struct MetricArguments {
   std::vector<std::string> metrics{"bleu", "chrf"};
-  std::string tokenizer = "13a", smoothing = "exp";
-  std::optional<double> smooth_value;
-  bool lowercase = false;
-  BleuOptions bleu;
-  ChrfOptions chrf;
-  std::uint64_t seed = default_significance_seed;
-  std::size_t decimals = 2;
+  std::string tokenizer = "13a", smoothing = "exp";  ///< names of BleuTokenizer and BleuSmoothing
+  std::optional<double> smooth_value;                ///< nullopt for the default of `smoothing`
+  bool lowercase = false;                            ///< ignore case, except in multi-bleu
+  BleuOptions bleu;                                  ///< options without a member above
+  ChrfOptions chrf;                                  ///< options without a member above
+  std::uint64_t seed = default_significance_seed;    ///< of bootstrap samples
+  std::size_t decimals = 2;                          ///< of printed scores
 };
 
 void add_metric_options(CLI::App& command, MetricArguments& arguments);
@@ -35,22 +35,26 @@ void add_metric_options(CLI::App& command, MetricArguments& arguments);
 /// throws  UsageError if options contradict each other.
 std::vector<std::unique_ptr<TextMetric>> make_metrics(const MetricArguments& arguments);
 
-/// The sentences of a file, or of standard input if the path is `-`, one per line. Removes white
-/// space at the end of lines, as sacreBLEU does.
+/// A file of sentences, one per line.
+struct SentenceFile {
+  std::string path;  ///< `-` for standard input
+  std::vector<std::string> sentences;
+};
+
+/// Reads a file, or standard input if the path is `-`. Removes white space at the end of lines, as
+/// sacreBLEU does.
 ///
-/// throws  DataError as LineReader does, and if there is no line.
-std::vector<std::string> read_sentences(const std::string& path);
+/// throws  DataError as LineReader does, and if the file has no lines.
+SentenceFile read_sentences(const std::string& path);
 
 /// Reads the reference files.
 ///
-/// name    file of `hypotheses`, for messages
-/// throws  DataError as read_sentences() does, and if a file has not as many lines as `hypotheses`.
+/// throws  DataError as read_sentences() and require_equal_lines().
 std::vector<std::vector<std::string>> read_references(const std::vector<std::string>& paths,
-                                                      const std::vector<std::string>& hypotheses,
-                                                      const std::string& name);
+                                                      const SentenceFile& hypotheses);
 
-/// Throws a DataError unless the files have the same number of lines.
-void require_equal_lines(const std::string& name, std::size_t lines, const std::string& reference,
+/// throws  DataError unless `file` has `expected` lines, as the file `reference`.
+void require_equal_lines(const SentenceFile& file, const std::string& reference,
                          std::size_t expected);
 
 }  // namespace tapestry
