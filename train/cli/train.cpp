@@ -27,16 +27,17 @@ struct Arguments : RunOptions {
   bool resume = false;  ///< continue a run
 };
 
+/// Whether a word is section.key=value: it has a dot and no slash before its first `=`.
 bool is_override(const std::string& word) {
   const std::size_t equals = word.find('=');
   return equals != word.npos && word.find('/') > equals && word.find('.') < equals;
 }
 
+/// Whether a word names a YAML file, which may be missing, or any existing file but a checkpoint.
 bool is_config_file(const std::string& word) {
+  if (word.ends_with(".yaml") || word.ends_with(".yml")) return true;
   std::error_code ignored;
-  const bool checkpoint = word.ends_with(".h5");
-  return (std::filesystem::is_regular_file(word, ignored) && !checkpoint) ||
-         word.ends_with(".yaml") || word.ends_with(".yml");
+  return std::filesystem::is_regular_file(word, ignored) && !word.ends_with(".h5");
 }
 
 /// Assigns the positional arguments of --resume: a config, a run directory or overrides, in any
