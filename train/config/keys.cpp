@@ -13,6 +13,7 @@
 namespace tapestry {
 namespace {
 
+/// "optimizer.kind: sgd or adam"; empty for a key that is always used.
 std::string used_with(const Condition& condition) {
   if (condition.key.empty()) return {};
   return fmt::format("{}: {}", condition.key, list_in_words(condition.values));
@@ -23,9 +24,15 @@ std::string used_with(const Condition& condition) {
 std::vector<ConfigKey> config_keys() {
   std::vector<ConfigKey> keys;
   for (const Field& field : fields_of(Config())) {
-    keys.push_back({std::string(field.section), std::string(field.key), field.domain.expected(),
-                    field.printed(), std::string(field.meaning), used_with(field.condition),
-                    field.policy.change, field.domain.words(), field.domain.is_path()});
+    keys.push_back({.section = std::string(field.section),
+                    .key = std::string(field.key),
+                    .expected = field.domain.expected(),
+                    .default_value = field.printed(),
+                    .meaning = std::string(field.meaning),
+                    .used_with = used_with(field.condition),
+                    .change = field.policy.change,
+                    .choices = field.domain.words(),
+                    .is_path = field.domain.is_path()});
   }
   return keys;
 }
