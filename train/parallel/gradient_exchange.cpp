@@ -65,7 +65,7 @@ GradientExchange::GradientExchange(const Parameters& parameters, std::size_t mic
       bfloat16_(options.bfloat16),
       micro_batches_(micro_batches),
       layout_(parameters, group.size(), options.bucket_bytes),
-      own_nodes_(nodes_in(micro_batch_range(group.rank(), group.size(), micro_batches))),
+      own_nodes_(nodes_of(group.rank())),
       incoming_(group.size()) {
   start_to_receive();
 }
@@ -77,6 +77,10 @@ GradientExchange::~GradientExchange() {
   leaked_buffers.splice(leaked_buffers.end(), memory_);
 }
 
+std::vector<TreeNode> GradientExchange::nodes_of(std::size_t rank) const {
+  return nodes_in(micro_batch_range(rank, group_.size(), micro_batches_));
+}
+
 std::size_t GradientExchange::message_size(const ShardLayout::ByteRange& part) const {
   return bfloat16_ ? part.size() / bytes_per_element(dtype_) * bfloat16_bytes : part.size();
 }
@@ -84,9 +88,6 @@ std::size_t GradientExchange::message_size(const ShardLayout::ByteRange& part) c
 /// The nodes of all other processes are received in one block. Each process starts with a different
 /// peer, to use all connections.
 void GradientExchange::start_to_receive() {
-  const auto nodes_of = [this](std::size_t rank) {
-    return nodes_in(micro_batch_range(rank, group_.size(), micro_batches_));
-  };
   std::size_t bytes = 0;
   for (std::size_t bucket = 0; bucket < layout_.buckets().size(); ++bucket) {
     bytes += message_size(layout_.part(bucket, group_.rank()));
@@ -148,6 +149,9 @@ void GradientExchange::sum(std::span<std::byte* const> own) {
   wait_for_sends();
 }
 
+/// Adds the nodes in the order of the tree: two siblings as soon as both are complete, and nodes
+/// without a sibling at the end, from right to left. A sum of siblings is rounded as in
+/// GradientSum, unless it is the sum of all micro-batches.
 template <class T>
 void GradientExchange::sum_bucket(std::size_t bucket, std::span<std::byte* const> own) {
   const ShardLayout::ByteRange part = layout_.part(bucket, group_.rank());
@@ -156,7 +160,8 @@ void GradientExchange::sum_bucket(std::size_t bucket, std::span<std::byte* const
   const auto add = [&](Term<T> term) {
     terms.push_back(std::move(term));
     while (terms.size() > 1 && are_siblings(terms[terms.size() - 2].node, terms.back().node)) {
-      if (bfloat16_ && 2 * terms.back().node.count < micro_batches_) {
+      const bool is_total = 2 * terms.back().node.count == micro_batches_;
+      if (bfloat16_ && !is_total) {
         merge_last(terms, n, [](T a, T b) { return rounded_to_bfloat16(a + b); });
       } else {
         merge_last(terms, n, std::plus<T>());
@@ -168,7 +173,8 @@ void GradientExchange::sum_bucket(std::size_t bucket, std::span<std::byte* const
       group_.wait(incoming.transfers[bucket]);
       add(decode_message<T>(incoming.node, incoming.messages[bucket], n, bfloat16_));
     }
-    for (std::size_t i = 0; from == group_.rank() && i < own.size(); ++i) {
+    if (from != group_.rank()) continue;
+    for (std::size_t i = 0; i < own.size(); ++i) {
       add({.node = own_nodes_[i], .values = reinterpret_cast<T*>(own[i] + part.begin)});
     }
   }

@@ -34,7 +34,7 @@ class GradientExchange {
  public:
   /// Begins to receive.
   ///
-  /// micro_batches  their number in the step
+  /// micro_batches  number of micro-batches in the step, over all processes
   GradientExchange(const Parameters& parameters, std::size_t micro_batches, ProcessGroup& group,
                    const ExchangeOptions& options);
   /// After an exception, which ends all processes, unfinished transfers may still access the
@@ -49,9 +49,8 @@ class GradientExchange {
   bool sends_next(const TreeNode& node) const;
   /// Begins to send the next bucket of this process.
   ///
-  /// values  all buckets of its node; the memory is shared until the bucket is sent. The bucket
-  /// must
-  ///         not change before sum(), except for the part of this process
+  /// values  all buckets of its node; the memory is shared until the bucket is sent. Except for the
+  ///         part of this process, the bucket must not change before sum()
   void send_bucket(const kernels::Memory& values);
   /// Whether send_bucket() has been called for all buckets of all nodes.
   bool has_sent_all() const { return sent_ == own_nodes_.size() * layout_.buckets().size(); }
@@ -72,6 +71,9 @@ class GradientExchange {
     std::vector<ProcessGroup::Transfer> transfers{};  ///< transfers of `messages`
   };
 
+  /// The nodes of a process, in the order in which it sends them.
+  std::vector<TreeNode> nodes_of(std::size_t rank) const;
+  /// The bytes of a message with a part of a bucket.
   std::size_t message_size(const ShardLayout::ByteRange& part) const;
   void start_to_receive();
   std::span<const std::byte> encode_message(const std::byte* values, std::size_t size);
