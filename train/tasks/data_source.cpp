@@ -104,6 +104,10 @@ std::multimap<std::string, const DataFile*> files_of_part(const Corpus& corpus,
   return files;
 }
 
+bool have_equal_content(const DataFile& a, const DataFile& b) {
+  return a.bytes == b.bytes && a.digest == b.digest;
+}
+
 /// Adds a note for each held-out part if all its files have the content of training files.
 void note_equal_files(Corpus& corpus) {
   const auto training = files_of_part(corpus, "train");
@@ -112,8 +116,7 @@ void note_equal_files(Corpus& corpus) {
     const bool equal = std::ranges::all_of(held_out, [&](const auto& file) {
       const auto [begin, end] = training.equal_range(file.first);
       return std::any_of(begin, end, [&](const auto& other) {
-        return other.second->bytes == file.second->bytes &&
-               other.second->digest == file.second->digest;
+        return have_equal_content(*other.second, *file.second);
       });
     });
     if (held_out.empty() || !equal) continue;
@@ -152,9 +155,10 @@ TextCodec make_codec(const DataOptions& options, Vocabulary source_vocabulary,
   return TextCodec(std::move(format), std::move(source_vocabulary), std::move(target_vocabulary));
 }
 
-bool uses_cache(const DataOptions& options) {
-  const auto& keys = data_source(options).kind.keys;
-  if (std::ranges::find(keys, "data.cache") == keys.end()) return false;
+namespace {
+
+/// The size of the training text of a task in bytes. Files that cannot be read count 0.
+std::uint64_t measure_training_text(const DataOptions& options) {
   std::uint64_t bytes = 0;
   for (const FileList* files :
        {&options.pairs.train_source, &options.pairs.train_target, &options.text.train_text}) {
@@ -164,8 +168,18 @@ bool uses_cache(const DataOptions& options) {
       if (!error) bytes += size;
     }
   }
-  return is_cached(options.training, bytes);
+  return bytes;
 }
+
+}  // namespace
+
+bool uses_cache(const DataOptions& options) {
+  const auto& keys = data_source(options).kind.keys;
+  const bool has_key = std::ranges::find(keys, "data.cache") != keys.end();
+  return has_key && is_cached(options.training, measure_training_text(options));
+}
+
+// ---- Rules for configs.
 
 void check_corpus_weights(const Config& config, const ConfigCheck& check, const char* key,
                           const FileList& files) {
@@ -179,30 +193,31 @@ void check_corpus_weights(const Config& config, const ConfigCheck& check, const 
                "write one weight for each file");
 }
 
-void check_subwords(const Config& config, const ConfigCheck& check, bool two_vocabularies) {
-  const DataOptions& data = config.data;
-  if (data.words.subwords.kind == SubwordKind::none) return;
-  const auto reject_word_key = [&](const char* key, const char* name, bool changed) {
+namespace {
+
+/// Rejects keys that a subword model has no use for.
+void reject_word_keys(const DataOptions& data, const ConfigCheck& check) {
+  const auto reject_if = [&](bool changed, const std::string& name) {
     if (!changed) return;
-    check.reject({key, "data.subwords"},
+    check.reject({"data." + name, "data.subwords"},
                  fmt::format("`{}` is used with `subwords: none` only", name),
                  fmt::format("remove `{}`, or set `data.subwords` to none", name));
   };
-  const DataOptions plain;
-  reject_word_key("data.min_frequency", "min_frequency",
-                  data.words.min_frequency != plain.words.min_frequency);
-  reject_word_key("data.max_vocabulary", "max_vocabulary",
-                  data.words.max_vocabulary != plain.words.max_vocabulary);
-  reject_word_key("data.unit", "unit", data.windows.unit != plain.windows.unit);
-  if (data.words.subwords.kind != SubwordKind::file) return;
-  const auto require_model = [&](const char* key, const char* name) {
-    check.reject({"data.subwords", key}, fmt::format("`subwords: file` needs `{}`", name),
-                 fmt::format("name a .model file of SentencePiece here or on the command line: "
-                             "{}=FILE",
-                             key));
-  };
-  if (data.words.subwords.file.empty()) require_model("data.subword_file", "subword_file");
-  const bool has_target = !data.words.subwords.target_file.empty();
+  const DataOptions defaults;
+  reject_if(data.words.min_frequency != defaults.words.min_frequency, "min_frequency");
+  reject_if(data.words.max_vocabulary != defaults.words.max_vocabulary, "max_vocabulary");
+  reject_if(data.windows.unit != defaults.windows.unit, "unit");
+}
+
+/// Requires one .model file for each vocabulary.
+void check_subword_files(const SubwordOptions& subwords, bool two_vocabularies,
+                         const ConfigCheck& check) {
+  if (subwords.file.empty()) {
+    check.reject({"data.subwords", "data.subword_file"}, "`subwords: file` needs `subword_file`",
+                 "name a .model file of SentencePiece here or on the command line: "
+                 "data.subword_file=FILE");
+  }
+  const bool has_target = !subwords.target_file.empty();
   if (two_vocabularies && !has_target) {
     check.reject({"data.subwords", "data.target_subword_file", "data.shared_vocabulary"},
                  "`subwords: file` needs `target_subword_file`, since `shared_vocabulary` is false",
@@ -213,6 +228,15 @@ void check_subwords(const Config& config, const ConfigCheck& check, bool two_voc
                  "`target_subword_file` is used with two vocabularies only, found one",
                  "remove `target_subword_file`");
   }
+}
+
+}  // namespace
+
+void check_subwords(const Config& config, const ConfigCheck& check, bool two_vocabularies) {
+  const SubwordOptions& subwords = config.data.words.subwords;
+  if (subwords.kind == SubwordKind::none) return;
+  reject_word_keys(config.data, check);
+  if (subwords.kind == SubwordKind::file) check_subword_files(subwords, two_vocabularies, check);
 }
 
 void require_file(const Config& config, const ConfigCheck& check, const char* key,
