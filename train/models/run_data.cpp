@@ -35,6 +35,39 @@ bool holds_out_others(const DataOptions& before, const DataOptions& now,
          });
 }
 
+/// Rejects data that differ although no changed file explains it.
+///
+/// lists_files  whether the checkpoint lists its files
+[[noreturn]] void reject_unexplained_change(const std::string& run_dir, bool lists_files) {
+  const std::string found =
+      fmt::format("{}: the data differ from the original data of the run", run_dir);
+  if (!lists_files) throw DataError(found, "put the original files back, or start a new run");
+  throw DataError(found +
+                      ", although the files are the same: this version of the program reads or "
+                      "splits them differently",
+                  "resume with the version that started the run, or start a new run");
+}
+
+/// Adds the permitted changes of a corpus whose fingerprint differs.
+///
+/// before, trained  identity and options of the run's data
+/// throws           DataError as require_allowed_files() and reject_unexplained_change().
+void add_data_changes(const DataIdentity& before, const DataOptions& trained, const Config& config,
+                      const std::vector<std::string>& allowed, ResumedCorpus& resumed) {
+  // A permitted change: it adds or removes generated examples at the end.
+  if (trained.generated.train_size != config.data.generated.train_size) return;
+  const bool lists_files = !before.files.empty();  // false for checkpoints of version 1
+  const auto changes =
+      lists_files ? changes_between(before, resumed.corpus) : std::vector<FileChange>{};
+  require_allowed_files(changes, allowed);
+  if (changes.empty()) reject_unexplained_change(config.train.run_dir, lists_files);
+  for (const FileChange& change : changes) resumed.changes.push_back("changed " + change.what);
+  if (holds_out_others(trained, config.data, changes)) {
+    resumed.changes.emplace_back(
+        "the held-out examples have changed; the run may have been trained on some of them");
+  }
+}
+
 }  // namespace
 
 ResumedCorpus load_same_corpus(const Config& config, const ArrayStore& arrays,
@@ -48,29 +81,8 @@ ResumedCorpus load_same_corpus(const Config& config, const ArrayStore& arrays,
     resumed.changes.push_back(
         fmt::format("changed {}; the run keeps its original subwords", change.what));
   }
-  if (resumed.corpus.fingerprint == before.fingerprint) return resumed;
-  // A permitted change: it adds or removes generated examples at the end.
-  if (saved_config(arrays).data.generated.train_size != config.data.generated.train_size)
-    return resumed;
-
-  // Checkpoints of version 1 do not list their files.
-  const auto changes =
-      before.files.empty() ? std::vector<FileChange>{} : changes_between(before, resumed.corpus);
-  require_allowed_files(changes, allowed);
-  if (changes.empty()) {
-    const bool same_files = !before.files.empty();
-    throw DataError(
-        fmt::format("{}: the data differ from the original data of the run{}", config.train.run_dir,
-                    same_files ? ", although the files are the same: this version of "
-                                 "the program reads or splits them differently"
-                               : ""),
-        same_files ? "resume with the version that started the run, or start a new run"
-                   : "put the original files back, or start a new run");
-  }
-  for (const FileChange& change : changes) resumed.changes.push_back("changed " + change.what);
-  if (holds_out_others(saved_config(arrays).data, config.data, changes)) {
-    resumed.changes.emplace_back(
-        "the held-out examples have changed; the run may have been trained on some of them");
+  if (resumed.corpus.fingerprint != before.fingerprint) {
+    add_data_changes(before, saved_config(arrays).data, config, allowed, resumed);
   }
   return resumed;
 }
@@ -120,12 +132,6 @@ std::map<std::string, std::string> unopened_sets(Config config,
     }
   });
   return reasons;
-}
-
-std::set<std::string> list_set_names(const std::map<std::string, std::string>& reasons) {
-  std::set<std::string> names;
-  for (const auto& [set, reason] : reasons) names.insert(set);
-  return names;
 }
 
 /// Whether the scores of a trained model do not depend on its training files. Files named by
@@ -200,18 +206,13 @@ Corpus load_corpus_for(const TrainedModel& trained, DataUse use,
   const auto unopened = unopened_sets(trained.config, overrides);
   std::set<std::string> not_needed;
   if (needs_no_training_files(trained.config.data, use, overrides)) not_needed.insert("train");
-  std::set<std::string> left_out = list_set_names(unopened);
-  left_out.insert(not_needed.begin(), not_needed.end());
-  if (left_out.empty()) {
-    Corpus corpus = load_fitting_corpus(trained.config, &words);
-    warn_of_changes(trained.data, corpus, {});
-    return corpus;
-  }
+  std::set<std::string> left_out = not_needed;
+  for (const auto& [set, reason] : unopened) left_out.insert(set);
   Config config = trained.config;
   config.data = without_sets(trained.config, left_out);
   Corpus corpus = load_fitting_corpus(config, &words);
-  // Reading a file that cannot be opened throws the error that names its key.
   if (!unopened.empty() && !has_enough(corpus, use)) {
+    // Reads a file that cannot be opened, which throws the error that names its key.
     return load_corpus(without_sets(trained.config, not_needed), &words);
   }
   warn_of_missing_sets(trained.config.data, unopened);
