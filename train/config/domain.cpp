@@ -288,9 +288,35 @@ std::string to_text(const std::string& value) {
 
 std::string expected(const RunPath&) { return "a path"; }
 
-Parsed parse(const RunPath&, std::string_view text) {
+Diagnostic not_a_path(const std::string& expected, std::string_view text, std::string hint) {
+  return {.message = fmt::format("expected {}, found {}", expected, excerpt(text)),
+          .hint = std::move(hint)};
+}
+
+bool has_control_character(std::string_view text) {
+  for (std::size_t i = 0; i < text.size(); i += character_at(text, i).bytes.size()) {
+    if (is_control(character_at(text, i).code_point)) return true;
+  }
+  return false;
+}
+
+/// The reason why a path or one of its names is too long for a file system; nullopt if it is not.
+std::optional<Diagnostic> find_excess_length(std::string_view text) {
   constexpr std::size_t max_path_bytes = 4000;  // PATH_MAX less the names of the files of a run
   constexpr std::size_t max_name_bytes = 255;   // NAME_MAX
+  std::size_t longest_name = 0;
+  for (const auto& name : std::filesystem::path(text)) {
+    longest_name = std::max(longest_name, name.native().size());
+  }
+  if (longest_name <= max_name_bytes && text.size() <= max_path_bytes) return std::nullopt;
+  return Diagnostic{
+      .message = fmt::format("expected a path of at most {} bytes with names of at most {}, "
+                             "found {} bytes with a name of {}",
+                             max_path_bytes, max_name_bytes, text.size(), longest_name),
+      .hint = "choose a shorter name"};
+}
+
+Parsed parse(const RunPath&, std::string_view text) {
   if (text.starts_with('~')) {
     return Diagnostic{
         .message =
@@ -300,27 +326,13 @@ Parsed parse(const RunPath&, std::string_view text) {
             "instead of ~/..."};
   }
   if (find_invalid_utf8(text)) {
-    return Diagnostic{.message = fmt::format("expected a path in UTF-8, found {}", excerpt(text)),
-                      .hint = "choose a name in UTF-8"};
+    return not_a_path("a path in UTF-8", text, "choose a name in UTF-8");
   }
-  for (std::size_t i = 0; i < text.size(); i += character_at(text, i).bytes.size()) {
-    if (is_control(character_at(text, i).code_point)) {
-      return Diagnostic{.message = fmt::format(
-                            "expected a path without control characters, found {}", excerpt(text)),
-                        .hint = "choose a name without line feeds, tabs and escape sequences"};
-    }
+  if (has_control_character(text)) {
+    return not_a_path("a path without control characters", text,
+                      "choose a name without line feeds, tabs and escape sequences");
   }
-  std::size_t max_name_size = 0;
-  for (const auto& name : std::filesystem::path(text)) {
-    max_name_size = std::max(max_name_size, name.native().size());
-  }
-  if (max_name_size > max_name_bytes || text.size() > max_path_bytes) {
-    return Diagnostic{
-        .message = fmt::format("expected a path of at most {} bytes with names of at most {}, "
-                               "found {} bytes with a name of {}",
-                               max_path_bytes, max_name_bytes, text.size(), max_name_size),
-        .hint = "choose a shorter name"};
-  }
+  if (auto too_long = find_excess_length(text)) return *std::move(too_long);
   return FieldValue(std::string(text));
 }
 
@@ -332,28 +344,38 @@ std::string_view without_spaces(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") + 1 - first);
 }
 
+/// Removes the text up to the first comma, and the comma, from `rest`. Returns the text without
+/// spaces around it.
+std::string_view take_to_comma(std::string_view& rest) {
+  const std::size_t comma = std::min(rest.find(','), rest.size());
+  const std::string_view text = without_spaces(rest.substr(0, comma));
+  rest.remove_prefix(std::min(comma + 1, rest.size()));
+  return text;
+}
+
+/// Removes the text in double quotes that `rest` starts with, and returns it without its quotes and
+/// escapes; nullopt if a quote is not closed.
+std::optional<std::string> take_quoted(std::string_view& rest) {
+  std::string text;
+  for (std::size_t i = 1; i < rest.size(); ++i) {
+    if (rest[i] == '"') {
+      rest.remove_prefix(i + 1);
+      return text;
+    }
+    if (rest[i] == '\\' && i + 1 < rest.size()) ++i;
+    text += rest[i];
+  }
+  return std::nullopt;
+}
+
 /// Removes the first item of a list and the comma after it from `rest`. Returns the item without
 /// its double quotes; nullopt if a quote is not closed or is followed by other text than a comma.
 std::optional<std::string> take_item(std::string_view& rest) {
-  std::string item;
   const std::size_t first = rest.find_first_not_of(" \t");
-  if (first == rest.npos || rest[first] != '"') {
-    const std::size_t comma = std::min(rest.find(','), rest.size());
-    item = without_spaces(rest.substr(0, comma));
-    rest.remove_prefix(std::min(comma + 1, rest.size()));
-    return item;
-  }
-  std::size_t i = first + 1;
-  for (; i < rest.size() && rest[i] != '"'; ++i) {
-    if (rest[i] == '\\' && i + 1 < rest.size()) ++i;
-    item += rest[i];
-  }
-  if (i == rest.size()) return std::nullopt;
-  rest.remove_prefix(i + 1);
-  const std::size_t comma = std::min(rest.find(','), rest.size());
-  if (!without_spaces(rest.substr(0, comma)).empty()) return std::nullopt;
-  rest.remove_prefix(std::min(comma + 1, rest.size()));
-  return item;
+  if (first == rest.npos || rest[first] != '"') return std::string(take_to_comma(rest));
+  rest.remove_prefix(first);
+  std::optional<std::string> item = take_quoted(rest);
+  return item && take_to_comma(rest).empty() ? item : std::nullopt;
 }
 
 /// The items of a list in brackets; a text without brackets is a list of one item, an empty text an
