@@ -48,9 +48,23 @@ void choose_length(Config& config, const Origins& origins, Diagnostics& errors) 
              "remove one of them");
 }
 
-/// Moves data files of the config file to data.folder: relative paths, which start at `of_text` so
-/// far, and paths inside `before`, the data.folder that the file itself sets.
-void move_to_data_folder(Config& config, const Origins& origins, const Folder& of_text,
+/// Whether a path is in a folder; false if `folder` is empty.
+bool is_inside(const std::string& path, const std::filesystem::path& folder) {
+  if (folder.empty()) return false;
+  const auto rest = std::filesystem::path(path).lexically_relative(folder);
+  return !rest.empty() && *rest.begin() != "..";
+}
+
+/// `path` with the folder `from` replaced by `to`.
+std::string move_path(const std::string& path, const std::filesystem::path& from,
+                      const std::filesystem::path& to) {
+  const auto rest = std::filesystem::path(path).lexically_relative(from);
+  return (to / rest).lexically_normal().string();
+}
+
+/// Moves data files of the config file to data.folder: relative paths, which start at `text_folder`
+/// so far, and paths inside `before`, the data.folder that the file itself sets.
+void move_to_data_folder(Config& config, const Origins& origins, const Folder& text_folder,
                          const std::filesystem::path& before) {
   const std::filesystem::path folder = config.data.folder;
   if (folder.empty()) return;
@@ -58,24 +72,23 @@ void move_to_data_folder(Config& config, const Origins& origins, const Folder& o
     if (!field.domain.is_file() || field.section != "data") return;
     const auto origin = origins.find(field.path());
     if (origin == origins.end() || origin->second.in_override) return;
+    const std::vector<bool>& relative = origin->second.relative;
     std::size_t number = 0;
     for_each_path(field.value, [&](std::string& path) {
-      const std::vector<bool>& all = origin->second.relative;
-      const bool relative = number < all.size() && all[number];
+      if (number < relative.size() && relative[number]) {
+        path = move_path(path, *text_folder, folder);
+      } else if (is_inside(path, before)) {
+        path = move_path(path, before, folder);
+      }
       ++number;
-      if (!relative && before.empty()) return;
-      const std::filesystem::path rest =
-          std::filesystem::path(path).lexically_relative(relative ? *of_text : before);
-      const bool inside = relative || (!rest.empty() && *rest.begin() != "..");
-      if (inside) path = (folder / rest).lexically_normal().string();
     });
   });
 }
 
-/// Relative paths in the text start at `of_text`, relative paths in overrides at `of_overrides`.
-ConfigWithOrigins read_config(std::string_view text, const std::string& name, const Folder& of_text,
-                              const std::vector<std::string>& overrides,
-                              const Folder& of_overrides) {
+/// Relative paths in the text start at `text_folder`, in overrides at `override_folder`.
+ConfigWithOrigins read_config(std::string_view text, const std::string& name,
+                              const Folder& text_folder, const std::vector<std::string>& overrides,
+                              const Folder& override_folder) {
   Config config;
   Diagnostics errors;
   YamlText yaml(name, text, errors);
@@ -83,10 +96,10 @@ ConfigWithOrigins read_config(std::string_view text, const std::string& name, co
   const bool complete = errors.empty();
 
   ConfigReader reader(config, errors);
-  reader.read(yaml, of_text);
-  const std::filesystem::path folder_of_text = config.data.folder;
-  for (const std::string& override : overrides) reader.read(override, of_overrides);
-  move_to_data_folder(config, reader.origins(), of_text, folder_of_text);
+  reader.read(yaml, text_folder);
+  const std::filesystem::path data_folder_of_text = config.data.folder;
+  for (const std::string& override : overrides) reader.read(override, override_folder);
+  move_to_data_folder(config, reader.origins(), text_folder, data_folder_of_text);
   choose_length(config, reader.origins(), errors);
   resolve_percentages(config);
   if (complete) check_rules(config, reader.origins(), errors);
@@ -108,6 +121,26 @@ bool is_config_of_run(const std::filesystem::path& path) {
          std::filesystem::is_directory(path.parent_path() / "checkpoints", ignored);
 }
 
+/// Sets train.run_dir to the directory of the run that the file belongs to, unless an override sets
+/// it; an empty one to the default.
+void set_run_dir(Config& config, const std::string& path,
+                 const std::vector<std::string>& overrides) {
+  std::string& run_dir = config.train.run_dir;
+  if (!names_run_dir(overrides) && is_config_of_run(path)) {
+    const std::filesystem::path run = std::filesystem::path(path).parent_path();
+    run_dir = run.empty() ? "." : run.string();
+  }
+  if (!run_dir.empty()) return;
+  run_dir = default_run_dir(path);
+  const Parsed parsed = Domain(RunPath()).parse(run_dir);
+  if (const auto* error = std::get_if<Diagnostic>(&parsed)) {
+    throw ConfigError(
+        {{.place = {.file = path},
+          .message = "the run directory is named after the config file: " + error->message,
+          .hint = "rename the file, or name a directory with train.run_dir=DIR"}});
+  }
+}
+
 }  // namespace
 
 Config parse_config(std::string_view text, const std::string& name,
@@ -121,26 +154,11 @@ Config load_config(const std::string& path, const std::vector<std::string>& over
 
 ConfigWithOrigins load_config_with_origins(const std::string& path,
                                            const std::vector<std::string>& overrides) {
-  namespace fs = std::filesystem;
   const std::string text = read_config_file(path);
   const Folder here = working_folder();
-  const fs::path folder = (here.value_or("/") / path).parent_path();
+  const std::filesystem::path folder = (here.value_or("/") / path).parent_path();
   ConfigWithOrigins read = read_config(text, path, folder, overrides, here);
-  Config& config = read.config;
-  if (!names_run_dir(overrides) && is_config_of_run(path)) {
-    const fs::path run = fs::path(path).parent_path();
-    config.train.run_dir = run.empty() ? "." : run.string();
-  }
-  if (config.train.run_dir.empty()) {
-    config.train.run_dir = default_run_dir(path);
-    const Parsed parsed = Domain(RunPath()).parse(config.train.run_dir);
-    if (const auto* error = std::get_if<Diagnostic>(&parsed)) {
-      throw ConfigError(
-          {{.place = {.file = path},
-            .message = "the run directory is named after the config file: " + error->message,
-            .hint = "rename the file, or name a directory with train.run_dir=DIR"}});
-    }
-  }
+  set_run_dir(read.config, path, overrides);
   return read;
 }
 
