@@ -65,9 +65,20 @@ std::string describe_batches(const BatchStatistics& epoch, const Task& task, con
                      static_cast<double>(epoch.tokens) / batches, 100 * share);
 }
 
-/// "processes: 4; "; empty for one.
-std::string describe_processes(std::size_t processes) {
-  return processes == 1 ? "" : fmt::format("processes: {}; ", processes);
+/// "data: 29,000 training pairs, 1,014 validation, 1,000 test; vocabularies of 8,000 and 7,500"
+std::string describe_data(const Corpus& corpus, const Task& task, const Config& config) {
+  return fmt::format("data: {} training {}, {} validation, {} test; {}",
+                     format_count(corpus.training().size()), task.words(config).examples,
+                     format_count(corpus.validation.size()), format_count(corpus.test.size()),
+                     task.describe_vocabularies(corpus));
+}
+
+std::string describe_model(const Parameters& parameters, const std::string& run_dir,
+                           std::size_t processes) {
+  return fmt::format("model: {} parameters in {} tensors; {}threads: {}; {}; run directory {}",
+                     format_count(parameters.num_values()), parameters.list().size(),
+                     processes == 1 ? "" : fmt::format("processes: {}; ", processes),
+                     kernels::num_threads(), arithmetic(), run_dir);
 }
 
 }  // namespace
@@ -77,22 +88,16 @@ std::vector<std::string> describe_run(StepComputer& computer, const std::string&
   const Config& config = computer.config();
   const Corpus& corpus = computer.corpus();
   const Parameters& parameters = computer.model().parameters;
-  std::vector<std::string> lines = corpus.notes;
   const Task& task = find_task(config);
-  lines.push_back(fmt::format(
-      "data: {} training {}, {} validation, {} test; {}", format_count(corpus.training().size()),
-      task.words(config).examples, format_count(corpus.validation.size()),
-      format_count(corpus.test.size()), task.describe_vocabularies(corpus)));
+  std::vector<std::string> lines = corpus.notes;
+  lines.push_back(describe_data(corpus, task, config));
   if (corpus.train_file) {
     lines.push_back(fmt::format("cache: {} of tokenized examples in a memory-mapped file",
                                 format_bytes(corpus.train_file->bytes())));
   }
   if (const auto note = note_on_unknown_tokens(config, corpus)) lines.push_back(*note);
   lines.push_back(describe_batches(computer.measure_epoch(), task, config));
-  lines.push_back(
-      fmt::format("model: {} parameters in {} tensors; {}threads: {}; {}; run directory {}",
-                  format_count(parameters.num_values()), parameters.list().size(),
-                  describe_processes(processes), kernels::num_threads(), arithmetic(), run_dir));
+  lines.push_back(describe_model(parameters, run_dir, processes));
   lines.push_back("blocks: " + to_line(summarize(parameter_shapes(parameters))));
   if (const auto note = describe_percentages(config)) lines.push_back(*note);
   for (const auto& warning : {warning_about_cores(read_cores(), kernels::num_threads()),
