@@ -50,27 +50,30 @@ std::vector<std::filesystem::path> plugin_places() {
                      program_name()));
 }
 
-/// throws  UsageError if no plugin of this version of the program can be loaded.
-JoinProcesses* load_plugin(const Launch& launch) {
-  std::error_code ignored;
-  for (const std::filesystem::path& place : plugin_places()) {
-    if (!std::filesystem::exists(place, ignored)) continue;
-    // Global, because Open MPI loads parts of itself that use its symbols.
-    void* const plugin = ::dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL);
-    if (plugin == nullptr) reject_without_plugin(launch, ::dlerror());
-    const auto* const version = static_cast<const char* const*>(::dlsym(plugin, plugin_version));
-    void* const join = ::dlsym(plugin, plugin_function);
-    if (version == nullptr || join == nullptr || std::string_view(*version) != program_version) {
-      reject_without_plugin(
-          launch, fmt::format("{} is not of version {}", escaped(place.string()), program_version));
-    }
-    return reinterpret_cast<JoinProcesses*>(join);
-  }
+/// throws  UsageError if there is no plugin.
+std::filesystem::path find_plugin(const Launch& launch) {
   std::string places;
   for (const std::filesystem::path& place : plugin_places()) {
+    std::error_code ignored;
+    if (std::filesystem::exists(place, ignored)) return place;
     places += fmt::format("{}{}", places.empty() ? "" : ", ", escaped(place.string()));
   }
   reject_without_plugin(launch, fmt::format("found no file among {}", places));
+}
+
+/// throws  UsageError if no plugin of this version of the program can be loaded.
+JoinProcesses* load_plugin(const Launch& launch) {
+  const std::filesystem::path path = find_plugin(launch);
+  // Global, because Open MPI loads parts of itself that use its symbols.
+  void* const plugin = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (plugin == nullptr) reject_without_plugin(launch, ::dlerror());
+  const auto* const version = static_cast<const char* const*>(::dlsym(plugin, plugin_version));
+  void* const join = ::dlsym(plugin, plugin_function);
+  if (version == nullptr || join == nullptr || std::string_view(*version) != program_version) {
+    reject_without_plugin(
+        launch, fmt::format("{} is not of version {}", escaped(path.string()), program_version));
+  }
+  return reinterpret_cast<JoinProcesses*>(join);
 }
 
 /// Connects the processes that the launcher has started.
