@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "autograd/kernels/parallel.h"
-#include "train/system/background_task.h"
+#include "train/system/blocked_signals.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "train/parallel/transport.h"
-#include "train/system/background_task.h"
+#include "train/system/blocked_signals.h"
 
 namespace tapestry {
 namespace {

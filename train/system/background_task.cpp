@@ -5,6 +5,8 @@
 #include <system_error>
 #include <utility>
 
+#include "train/system/blocked_signals.h"
+
 namespace tapestry {
 
 bool BackgroundTask::start(std::function<void()> task) {

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
-#include <pthread.h>
-
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <exception>
 #include <functional>
 #include <thread>
@@ -46,26 +43,6 @@ class BackgroundTask {
   Clock::duration time_{0};
   std::atomic<bool> has_ended_{true};
   std::jthread thread_;  ///< declared last: joins before the other members are destroyed
-};
-
-/// Blocks all signals of the calling thread during its lifetime. Threads that start in this time
-/// inherit the mask and keep signals blocked, so that the system delivers them to other threads.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
-  /// The signal mask before construction.
-  const sigset_t& before() const { return before_; }
-
- private:
-  sigset_t before_{};
 };
 
 }  // namespace tapestry
