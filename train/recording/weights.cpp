@@ -7,7 +7,6 @@
 #include <new>
 #include <utility>
 
-#include "autograd/shape.h"
 #include "train/models/model_summary.h"
 
 namespace tapestry {
@@ -108,7 +107,7 @@ struct Squares {
   double values = 0.0, differences = 0.0;
 };
 
-void add(const Tensor& before, const Tensor& after, Squares& sums) {
+void add_squares(const Tensor& before, const Tensor& after, Squares& sums) {
   dispatch(before.dtype(), [&]<class T>() {
     const auto old = before.values<T>(), now = after.values<T>();
     for (std::size_t i = 0; i < old.size(); ++i) {
@@ -118,6 +117,23 @@ void add(const Tensor& before, const Tensor& after, Squares& sums) {
       sums.differences += difference * difference;
     }
   });
+}
+
+/// |w' - w| / |w| for the step from w to w'.
+double update_ratio(const std::vector<Tensor>& before, const std::vector<Tensor>& after) {
+  Squares sums;
+  for (std::size_t i = 0; i < before.size(); ++i) add_squares(before[i], after[i], sums);
+  return std::sqrt(sums.differences / sums.values);
+}
+
+/// The gradients of the tensors that have one.
+std::vector<Tensor> gradients_of(const std::vector<Tensor>& tensors) {
+  std::vector<Tensor> gradients;
+  for (const Tensor& tensor : tensors) {
+    Tensor gradient = tensor.grad();
+    if (gradient.defined()) gradients.push_back(std::move(gradient));
+  }
+  return gradients;
 }
 
 }  // namespace
@@ -146,11 +162,7 @@ bool WeightWatch::before_update() {
 void WeightWatch::after_update() {
   ratios_.clear();
   for (std::size_t b = 0; b < before_.size(); ++b) {
-    Squares sums;
-    for (std::size_t i = 0; i < before_[b].size(); ++i) {
-      add(before_[b][i], blocks_[b].tensors[i], sums);
-    }
-    ratios_.push_back(std::sqrt(sums.differences / sums.values));
+    ratios_.push_back(update_ratio(before_[b], blocks_[b].tensors));
   }
   before_.clear();
 }
@@ -164,12 +176,7 @@ std::vector<BlockRecord> WeightWatch::measure() {
     record.weights = weight_statistics(blocks_[b].tensors, intervals);
     if (ratios.empty()) continue;
     record.update_ratio = ratios[b];
-    std::vector<Tensor> gradients;
-    for (const Tensor& tensor : blocks_[b].tensors) {
-      Tensor gradient = tensor.grad();
-      if (gradient.defined()) gradients.push_back(std::move(gradient));
-    }
-    record.gradients = weight_statistics(gradients, intervals);
+    record.gradients = weight_statistics(gradients_of(blocks_[b].tensors), intervals);
   }
   return records;
 }

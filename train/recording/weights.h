@@ -46,16 +46,17 @@ WeightStatistics weight_statistics(std::span<const Tensor> tensors, std::size_t 
 
 /// A block of a model with the statistics of its weights.
 struct BlockWeights {
-  std::string path;           ///< block_path() of the parameters, "encoder.layers.0"
-  WeightStatistics matrices;  ///< parameters with two or more axes; all parameters of a block
-                              ///< without matrices
-  /// A parameter, named relative to the path.
+  /// A parameter, named relative to the path of the block.
   struct Parameter {
     std::string name;             ///< "self_attn.q_proj.weight"
     Shape shape;                  ///< shape of the parameter
     bool frozen = false;          ///< whether it is excluded from training
     WeightStatistics statistics;  ///< statistics of its values
   };
+
+  std::string path;           ///< block_path() of the parameters, "encoder.layers.0"
+  WeightStatistics matrices;  ///< parameters with two or more axes; all parameters of a block
+                              ///< without matrices
   std::vector<Parameter> parameters;  ///< in the order of the model
 };
 
