@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "train/sweep/sweep_results.h"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "train/checkpoint/metrics.h"
+#include "train/report/curve.h"
+
+namespace tapestry {
+namespace {
+
+std::string table(const std::vector<double>& losses) {
+  MetricsTable metrics;
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    metrics.add_validation(10 * (i + 1), 1, {.sentences = 1, .tokens = 1, .loss = losses[i]});
+  }
+  return metrics.csv();
+}
+
+TEST_CASE("the best value is the first best one of the validations up to a step") {
+  const std::string csv = table({3, 1, NAN, 1, 0.5});
+  CHECK(best_value(csv, "loss", 40)->value == 1);
+  CHECK(best_value(csv, "loss", 40)->step == 20);
+  CHECK(best_value(csv, "loss", 50)->step == 50);
+  CHECK(best_value(csv, "loss", 10)->value == 3);
+  CHECK_FALSE(best_value(csv, "loss", 9).has_value());
+  CHECK_FALSE(best_value(table({NAN}), "loss", 100).has_value());
+}
+
+TEST_CASE("the best runs are chosen by the metric, and runs without a value are the worst") {
+  const std::vector<std::optional<BestValue>> values = {BestValue{3}, std::nullopt, BestValue{1},
+                                                        BestValue{2}, BestValue{1}};
+  CHECK(best_runs(values, "loss", 2) == std::vector<std::size_t>{2, 4});
+  CHECK(best_runs(values, "loss", 1) == std::vector<std::size_t>{2});
+  CHECK(best_runs(values, "bleu", 2) == std::vector<std::size_t>{0, 3});
+  CHECK(best_runs(values, "loss", 9).size() == 5);
+}
+
+SweepResult result(SweepValues values, std::optional<double> best,
+                   const std::string& state = "finished") {
+  SweepResult result{.run = "run-01", .values = std::move(values), .state = state, .steps = 20};
+  if (best) result.best = BestValue{.value = *best, .step = 10};
+  return result;
+}
+
+TEST_CASE("finished runs that differ in their seeds are summarized together") {
+  const std::vector<SweepAxis> axes = {{"train.seed", {"1", "2"}}, {"a", {"x", "y,z", "failing"}}};
+  const std::vector<SweepResult> results = {result({"1", "x"}, 1.0),
+                                            result({"1", "y,z"}, 5.0),
+                                            result({"1", "failing"}, 3.0, "failed"),
+                                            result({"2", "x"}, 2.0),
+                                            result({"2", "y,z"}, 9.0, "abandoned"),
+                                            result({"2", "failing"}, std::nullopt)};
+  const auto seeds = summarize_seeds(axes, results, "loss");
+  REQUIRE(seeds.has_value());
+  CHECK(seeds->text ==
+        "a=x  2 runs: loss 1.5000, deviation 0.7071, 95 % interval -4.8531 to 7.8531\n"
+        "a=y,z  1 run: loss 5.0000\n"
+        "a=failing  no finished run\n");
+  const double half = student_t_975(1) * std::sqrt(0.5) / std::sqrt(2.0);
+  CHECK(half == doctest::Approx(12.706205 * 0.5).epsilon(1e-5));
+  CHECK(seeds->csv ==
+        fmt::format("a,runs,mean,deviation,low,high\nx,2,1.5,{:.17g},{:.17g},{:.17g}\n"
+                    "\"y,z\",1,5,,,\nfailing,0,,,,\n",
+                    std::sqrt(0.5), 1.5 - half, 1.5 + half));
+  CHECK_FALSE(summarize_seeds({axes[1]}, results, "loss").has_value());
+}
+
+TEST_CASE("the table has a row for each run, with quoted fields where necessary") {
+  const std::vector<SweepAxis> axes = {{"data.train_text", {"a,b", "c\"d"}}};
+  const SweepResult failed = result({"c\"d"}, std::nullopt, "failed");
+  CHECK(sweep_csv(axes, {result({"a,b"}, 0.1), failed}, "loss") ==
+        "run,data.train_text,state,steps,loss,best_step\n"
+        "run-01,\"a,b\",finished,20,0.10000000000000001,10\n"
+        "run-01,\"c\"\"d\",failed,20,,\n");
+}
+
+}  // namespace
+}  // namespace tapestry
