@@ -31,6 +31,9 @@ inline constexpr const char* general_memory_hint =
     "end other programs or give it more memory (see `ulimit -v`)";
 inline constexpr const char* smaller_model_hint =
     "try a smaller model, such as model.d_model=32, or give it more memory (see `ulimit -v`)";
+inline constexpr const char* smaller_run_hint =
+    "try a smaller train.batch_size with a larger train.accumulate, or a smaller model "
+    "(model.d_model, model.num_encoder_layers, model.num_decoder_layers), or less data";
 
 struct Command {
   const char* name;

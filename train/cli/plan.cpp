@@ -89,9 +89,6 @@ extern const Command plan_command{
     .name = "plan",
     .purpose = "Estimate time, memory and disk space of a run before it begins",
     .define = with_arguments(plan_cli::define, plan_cli::run),
-    .memory_hint =
-        "try a smaller train.batch_size with a larger train.accumulate, or "
-        "a smaller model (model.d_model, model.num_encoder_layers, "
-        "model.num_decoder_layers), or less data"};
+    .memory_hint = smaller_run_hint};
 
 }  // namespace tapestry

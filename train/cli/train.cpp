@@ -165,14 +165,10 @@ void define(CLI::App& command, Arguments& arguments) {
 }  // namespace
 }  // namespace train_cli
 
-extern const Command train_command{
-    .name = "train",
-    .purpose = "Train a model, or resume training",
-    .define = with_arguments(train_cli::define, train_cli::run),
-    .memory_hint =
-        "try a smaller train.batch_size with a larger train.accumulate, or "
-        "a smaller model (model.d_model, model.num_encoder_layers, "
-        "model.num_decoder_layers), or less data",
-    .output_is_the_result = false};
+extern const Command train_command{.name = "train",
+                                   .purpose = "Train a model, or resume training",
+                                   .define = with_arguments(train_cli::define, train_cli::run),
+                                   .memory_hint = smaller_run_hint,
+                                   .output_is_the_result = false};
 
 }  // namespace tapestry
