@@ -90,8 +90,7 @@ void require_no_files(const RunDirectory& directory) {
 namespace {
 
 /// The first of PATH.old-1, PATH.old-2, ... that does not exist.
-std::string find_path_aside(std::string path) {
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+std::string find_path_aside(const std::string& path) {
   std::size_t number = 1;
   while (std::filesystem::exists(fmt::format("{}.old-{}", path, number))) ++number;
   return fmt::format("{}.old-{}", path, number);
@@ -101,7 +100,8 @@ std::string find_path_aside(std::string path) {
 std::optional<RunDirectory> move_aside(const RunDirectory& directory) {
   if (directory.steps().empty()) return std::nullopt;
   const RunLock lock(directory.path());
-  const std::string path = directory.path().string();
+  std::string path = directory.path().string();
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   const std::string aside = find_path_aside(path);
   std::error_code error;
   std::filesystem::rename(path, aside, error);
