@@ -13,6 +13,7 @@
 #include <span>
 #include <type_traits>
 
+#include "data/io/number.h"
 #include "data/io/utf8.h"
 #include "train/config/suggestions.h"
 #include "train/config/text.h"
@@ -26,21 +27,6 @@ Diagnostic not_in(const std::string& expected, std::string_view text, std::strin
 }
 
 // ---- Numbers.
-
-template <class T>
-struct Scanned {
-  T value{};
-  std::errc error{};  ///< invalid_argument also if only part of the text is a number
-};
-
-template <class T, class... Format>
-Scanned<T> scan(std::string_view text, Format... format) {
-  Scanned<T> result;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, result.value, format...);
-  result.error = error == std::errc() && stop != end ? std::errc::invalid_argument : error;
-  return result;
-}
 
 /// Whether commas divide the text into groups of three digits, as in 12,000.
 bool has_thousands(std::string_view text) {
@@ -73,14 +59,12 @@ std::optional<std::uint64_t> guess_whole_number(std::string_view text) {
   std::string plain = without_separators(text);
   if (plain.starts_with('+')) plain.erase(0, 1);
   if (plain.starts_with("0x")) {
-    const auto hexadecimal = scan<std::uint64_t>(std::string_view(plain).substr(2), 16);
-    if (hexadecimal.error == std::errc()) return hexadecimal.value;
+    const auto hexadecimal = parse_number<std::uint64_t>(std::string_view(plain).substr(2), 16);
+    if (hexadecimal) return hexadecimal;
   }
   const double factor = take_factor(plain);
-  const auto real = scan<double>(plain, std::chars_format::general);
-  const double value = factor * real.value;
-  const bool whole =
-      real.error == std::errc() && value >= 0 && value < exact_below && std::floor(value) == value;
+  const double value = factor * parse_number<double>(plain).value_or(NAN);
+  const bool whole = value >= 0 && value < exact_below && std::floor(value) == value;
   return whole ? std::optional(static_cast<std::uint64_t>(value)) : std::nullopt;
 }
 
@@ -101,9 +85,9 @@ std::string hint_for_real_number(std::string_view text) {
   std::replace(plain.begin(), plain.end(), ',', '.');
   if (plain.starts_with('+')) plain.erase(0, 1);
   while (has_leading_zero(plain)) plain.erase(0, 1);
-  const auto guess = scan<double>(plain, std::chars_format::general);
-  const bool usable = guess.error == std::errc() && std::isfinite(guess.value);
-  return usable && plain != text ? fmt::format("write `{}`", guess.value) : "";
+  const auto guess = parse_number<double>(plain);
+  const bool usable = guess && std::isfinite(*guess);
+  return usable && plain != text ? fmt::format("write `{}`", *guess) : "";
 }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -124,11 +108,10 @@ Parsed parse(const WholeNumber& set, std::string_view text) {
   if (!all_digits(text) || leading_zero) {
     return not_in(expected(set), text, hint_for_whole_number(text));
   }
-  const auto number = scan<std::uint64_t>(text);
-  const bool fits =
-      number.error == std::errc() && number.value >= set.low && number.value <= set.high;
+  const auto number = parse_number<std::uint64_t>(text);
+  const bool fits = number && *number >= set.low && *number <= set.high;
   if (!fits) return not_in(expected(set), text);
-  return FieldValue(number.value);
+  return FieldValue(*number);
 }
 
 std::string expected(const StepCount& set) {
@@ -154,19 +137,27 @@ std::string expected(const RealNumber& set) {
                      has_high ? ']' : ')');
 }
 
+/// Whether the text begins with a number whose absolute value is too large or too small for a
+/// double.
+bool is_out_of_range(std::string_view text) {
+  double ignored = 0.0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), ignored);
+  return error == std::errc::result_out_of_range;
+}
+
 Parsed parse(const RealNumber& set, std::string_view text) {
-  const auto number = scan<double>(text, std::chars_format::general);
-  if (number.error == std::errc::result_out_of_range) {
+  if (is_out_of_range(text)) {
     return not_in(expected(set), text, "write a number that a double can hold");
   }
   const bool clear = !has_leading_zero(text.starts_with('-') ? text.substr(1) : text);
-  if (number.error != std::errc() || !std::isfinite(number.value) || !clear) {
+  const auto number = parse_number<double>(text);
+  if (!number || !std::isfinite(*number) || !clear) {
     return not_in(expected(set), text, hint_for_real_number(text));
   }
-  const bool above = set.has_low ? number.value >= set.low : number.value > set.low;
-  const bool below = set.has_high ? number.value <= set.high : number.value < set.high;
+  const bool above = set.has_low ? *number >= set.low : *number > set.low;
+  const bool below = set.has_high ? *number <= set.high : *number < set.high;
   if (!above || !below) return not_in(expected(set), text);
-  return FieldValue(number.value);
+  return FieldValue(*number);
 }
 
 std::string expected(const NumberOrWord& set) {
@@ -204,13 +195,13 @@ constexpr std::int64_t max_duration = 10'000 * time_units[0].seconds;
 std::optional<std::int64_t> take_time(std::string_view& text, std::span<const TimeUnit>& units) {
   const auto digits =
       static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), is_digit) - text.begin());
-  const auto number = scan<std::int64_t>(text.substr(0, digits));
-  if (digits == 0 || digits == text.size() || number.error != std::errc()) return std::nullopt;
+  const auto number = parse_number<std::int64_t>(text.substr(0, digits));
+  if (!number || digits == text.size()) return std::nullopt;
   const auto unit = std::ranges::find(units, text[digits], &TimeUnit::letter);
-  if (unit == units.end() || number.value > max_duration / unit->seconds) return std::nullopt;
+  if (unit == units.end() || *number > max_duration / unit->seconds) return std::nullopt;
   text.remove_prefix(digits + 1);
   units = units.subspan(static_cast<std::size_t>(unit - units.begin()) + 1);
-  return number.value * unit->seconds;
+  return *number * unit->seconds;
 }
 
 std::string expected(const Duration&) { return "a time such as 3h50m, 90s or 1d12h"; }
