@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # From a bare Debian to a trained Transformer: train/quickstart.sh [CONFIG]
-# Installs missing packages, builds, trains CONFIG (default: configs/copy.yaml) and evaluates the model
-# on held-out examples. If the run directory has a checkpoint, resumes the run.
+# Installs missing packages, builds, trains CONFIG (default: configs/toy_translation.yaml) and evaluates
+# the model on held-out examples. If the run directory has a checkpoint, resumes the run.
 set -euo pipefail
-config=$(realpath "${1:-$(dirname "${BASH_SOURCE[0]}")/../configs/copy.yaml}")
+config=$(realpath "${1:-$(dirname "${BASH_SOURCE[0]}")/../configs/toy_translation.yaml}")
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # Builds only the widest kernels that this processor executes, and no tests.
@@ -34,12 +34,16 @@ fi
 echo
 "$tapestry" evaluate "$run"
 
+case $run in
+  runs/toy_translation)
+    example="echo 'les renards portent souvent cette grenouille rapide' | $tapestry translate $run" ;;
+  *) example="$tapestry report $run" ;;
+esac
 cat <<EOF
 
 Next:
-  echo 'b a d c' | $tapestry translate $run     translate a line
-  $tapestry config new my.yaml                  write a config for your data; guides: configs/README.md
-  train/quickstart.sh configs/reverse.yaml      train another config: reverse, sort, toy_translation
-  $tapestry config explain configs/copy.yaml    list all config keys
-  $tapestry gradcheck configs/copy.yaml         compare gradients with finite differences
+  $example
+  $tapestry config new my.yaml             writes a config for your data; guides: configs/README.md
+  train/quickstart.sh configs/copy.yaml    trains another config; also reverse, sort, toy_agreement
+  $tapestry config explain $run            lists all config keys
 EOF
