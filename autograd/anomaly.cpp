@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Range of the finite values of a tensor, and its values that are not finite.
+/// Range of the finite values of a tensor, and the count and first of its non-finite values.
 struct Survey {
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
@@ -43,7 +43,7 @@ Survey survey(const Tensor& tensor) {
   return survey;
 }
 
-/// `(2, 3) in [-1.5, 4]`, and how many values are not finite if any are.
+/// `(2, 3) in [-1.5, 4]`, and the number of non-finite values if there are any.
 std::string range(const Tensor& tensor) {
   if (!tensor.defined()) return "absent";
   const Survey s = survey(tensor);

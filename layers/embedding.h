@@ -72,7 +72,7 @@ struct PositionOptions {
 ///
 ///   parameters  learned: weight (max_length, d_model), normal with variance 1 / d_model; else none
 ///   call        x (batch, length, d_model), the position of its first token -> the same shape
-///   throws      ShapeError if x has another shape or its last position is not below max_length
+///   throws      ShapeError if x has a different shape or its last position is not below max_length
 class Positions {
  public:
   /// Creates the parameters.
@@ -103,7 +103,7 @@ struct ImageShape {
 ///               d_model), normal with variance 1 / d_model
 ///   call        images (rows, height * width * channels) -> (rows, 1 + patches, d_model)
 ///   throws      ShapeError if the image is empty or patch_size does not divide its height and
-///               width, or if images have another shape
+///               width, or if images have a different shape
 ///
 /// [1] Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words", eq. 1.
 class PatchEmbedding {

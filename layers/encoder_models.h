@@ -146,7 +146,7 @@ class Classifier : public EncoderModel<Embedding, ClassificationHead> {
 ///   parameters  patches: PatchEmbedding; positions (learned positions only); encoder: Encoder;
 ///               head: ClassificationHead
 ///   input       images -> logits (rows, 1, classes)
-///   throws      ShapeError if images have another shape, or if there are more than max_length
+///   throws      ShapeError if images have a different shape, or if there are more than max_length
 ///               patches and class token together
 ///
 /// [1] Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words".

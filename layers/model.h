@@ -48,8 +48,8 @@ class IncrementalDecoder {
   /// sequences. The first call determines the number of sequences, a multiple r of the number of
   /// sources. Sequences r * i, r * i + 1, ... belong to source i.
   ///
-  /// throws  ShapeError for another number of rows than before, or for more tokens than the
-  ///         network has positions
+  /// throws  ShapeError if the number of rows differs from the first call, or if the sequences
+  ///         exceed the positions of the network
   virtual Tensor extend(const Ids& tokens) = 0;
 
   /// Replaces sequences and sources: the new source i is the old source sources[i], and the new

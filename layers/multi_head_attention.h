@@ -39,7 +39,7 @@ class KeyValueCache {
   /// Same as keys(), for the values.
   const Tensor& values() const { return values_; }
 
-  /// Appends tokens to every sequence: (rows, any length, width) each.
+  /// Appends keys and values of shape (rows, any length, width), row i to sequence i.
   ///
   /// throws  ShapeError if rows or widths differ from the cache.
   void append(const Tensor& keys, const Tensor& values);

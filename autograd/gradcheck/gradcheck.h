@@ -100,7 +100,7 @@ struct FaultyOperation {
 
 /// The results of `gradcheck`; to_string() describes them.
 struct GradcheckReport {
-  std::vector<GradcheckRow> rows;  ///< by output, tensors in the order given
+  std::vector<GradcheckRow> rows;  ///< one per output and tensor, output by output
   /// nullopt if nothing is wrong, if it was not requested, or if every operation is correct
   /// individually: then the contributions to a gradient are accumulated incorrectly.
   std::optional<FaultyOperation> first_wrong;

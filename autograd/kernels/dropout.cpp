@@ -75,7 +75,7 @@ class DropoutFactors {
   alignas(64) T factors_[dropout_group];
 };
 
-/// x times its factor; a factor of 0 gives 0 even for an x that is not finite.
+/// x times its factor; a factor of 0 gives 0 even for non-finite x.
 template <class T>
 Vec<T> dropped(const Vec<T>& x, const Vec<T>& factor) {
   const Vec<T> zero(T(0));

@@ -109,7 +109,8 @@ class RowPanels {
   }
 
  private:
-  /// Packing is faster beyond this number of panels; it must transpose unless a is transposed.
+  /// Number of panels beyond which packing a is faster. Higher if a is not transposed, because
+  /// packing then transposes.
   static std::size_t min_panels(const Operand<T>& a) { return a.transposed ? 2 : 8; }
 
   Operand<T> a_;

@@ -62,7 +62,7 @@ Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionOption
 ///          multiplies the scores
 /// w        (num_heads, d_k)
 /// returns  (batch, n_q, num_heads * d_v)
-/// throws   as scaled_dot_product_attention, and ShapeError if w has another shape.
+/// throws   as scaled_dot_product_attention, and ShapeError if w has a different shape.
 ///
 /// With dS as for scaled_dot_product_attention and t_ij = tanh(q_i + k_j):
 /// dq_i = w sum_j dS_ij (1 - t_ij^2), dk_j = w sum_i dS_ij (1 - t_ij^2), dw = sum_ij dS_ij t_ij.
@@ -94,7 +94,7 @@ struct RotaryOptions {
 ///
 /// x        (batch, length, num_heads * d), d even
 /// returns  the same shape; the norms of the vectors are preserved
-/// throws   ShapeError if x has another shape, ValueError unless base > 0.
+/// throws   ShapeError if x has a different shape, ValueError unless base > 0.
 ///
 /// dL/dx is g = dL/dy rotated by the negative angles.
 ///

@@ -13,13 +13,13 @@ namespace tapestry {
 /// returns  the broadcast shape, in the element type of the operands; it needs no gradient.
 /// throws   ShapeError if the shapes do not broadcast, DTypeError if the element types differ.
 Tensor less(const Tensor& a, const Tensor& b);
-/// Same as `less` for a <= b.
+/// Same as `less`, for a <= b.
 Tensor less_equal(const Tensor& a, const Tensor& b);
-/// Same as `less` for a = b.
+/// Same as `less`, for a = b.
 Tensor equal(const Tensor& a, const Tensor& b);
 /// \overload
 inline Tensor equal(const Tensor& a, double b) { return equal(a, Tensor::scalar(b, a.dtype())); }
-/// Same as `less` for a != b: 1 where a or b is NaN.
+/// Same as `less`, for a != b. Unlike the others, 1 where a or b is NaN.
 Tensor not_equal(const Tensor& a, const Tensor& b);
 /// \overload
 inline Tensor not_equal(const Tensor& a, double b) {

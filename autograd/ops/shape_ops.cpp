@@ -139,7 +139,7 @@ void permute_values(const Tensor& x, const Order& order, kernels::Target<T> out)
 
 struct Permute {
   static constexpr const char* name = "permute";
-  static constexpr const char* formula = "y = x with its axes in another order";
+  static constexpr const char* formula = "y = x with its axes in a different order";
   static constexpr const char* derivative = "dL/dx = dL/dy with the axes of x";
   Order order;
 
@@ -165,9 +165,8 @@ struct Permute {
 Tensor permute(const Tensor& x, std::span<const std::ptrdiff_t> axes) {
   const std::size_t rank = x.rank();
   if (resolve_axes(Permute::name, axes, rank).count() != rank) {
-    throw ShapeError(
-        fmt::format("{}: {} axes given, expected each of the {} of x, whose shape is {}",
-                    Permute::name, axes.size(), rank, to_string(x.shape())));
+    throw ShapeError(fmt::format("{}: {} axes given, expected all {} axes of x, which has shape {}",
+                                 Permute::name, axes.size(), rank, to_string(x.shape())));
   }
   Order order{};
   for (std::size_t k = 0; k < rank; ++k) order[k] = resolve_axis(Permute::name, axes[k], rank);

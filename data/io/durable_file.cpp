@@ -218,7 +218,7 @@ void TemporaryFile::commit() {
 }
 
 void TemporaryFile::reject_disk(std::uint64_t offset) const {
-  throw OutputError(fmt::format("{}: the disk returned other bytes than were written, from "
+  throw OutputError(fmt::format("{}: the disk did not return the bytes that were written, from "
                                 "byte {} of {}",
                                 escaped(target_.string()), offset, written_),
                     "this disk is not reliable: write to another disk" + other_hint_);

@@ -52,7 +52,7 @@ TEST_CASE("AnomalyDetector stops at infinity in backward although all values are
       [&] { tape.backward(loss); });
 }
 
-TEST_CASE("AnomalyDetector counts the values of inputs that are not finite") {
+TEST_CASE("AnomalyDetector counts the non-finite values of inputs") {
   const Tensor x = single_leaf({1.0, std::numeric_limits<double>::quiet_NaN()});
   const Tensor all = single_leaf({std::numeric_limits<double>::infinity()});
   AnomalyDetector detector;

@@ -55,7 +55,7 @@ TEST_CASE("copies of a handle share values and gradient") {
   CHECK(x.requires_grad());
 }
 
-TEST_CASE("a view has another shape and the same memory; a copy has its own memory") {
+TEST_CASE("a view has a different shape and the same memory; a copy has its own memory") {
   Tensor x = Tensor::from({2, 3}, {1.0, 2.0, 3.0, 4.0, 5.0, 6.0}, DType::float64);
   const Tensor view = x.viewed_as({3, 2});
   const Tensor copy = x.detach().to(DType::float32);

@@ -54,7 +54,7 @@ TEST_CASE("a tensor converted to an xtensor and back is equal") {
   check_values(back, values_of(x));
 }
 
-TEST_CASE("as_xtensor rejects another element type than the tensor's") {
+TEST_CASE("as_xtensor rejects an element type that differs from the tensor's") {
   CHECK_THROWS_AS(as_xtensor<double>(Tensor::zeros({2}, DType::float32)), DTypeError);
 }
 

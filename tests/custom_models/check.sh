@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The commands of a user's program with custom models: check.sh PROGRAM
 # Trains, evaluates and applies a model like each kind that answers lines; checks the messages about
-# models and registrations that are wrong, and the name of the program in help and scripts.
+# faulty models and registrations, and the name of the program in help and scripts.
 set -euo pipefail
 program=$1
 name=$(basename "$program")

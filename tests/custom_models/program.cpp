@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Models of every built-in kind and some that are wrong, for check.sh: program.cpp of a user.
+// Models of every built-in kind and some faulty ones, for check.sh: program.cpp of a user.
 #include <algorithm>
 #include <cstdlib>
 #include <limits>

@@ -260,7 +260,7 @@ TEST_CASE("with lengths that vary between epochs, batches have little padding an
   CHECK(batches_at(mixed, 1) == mixed.epoch(1));
 }
 
-TEST_CASE("lengths in an epoch are computed for a group of batches, and again after an error") {
+TEST_CASE("lengths in an epoch are computed group by group, and again after an error") {
   const std::vector<Example> pairs = random_pairs(1000);
   std::size_t calls = 0, fail_at = 250;
   const auto in_epoch = [&](std::size_t example, std::uint64_t) -> ExampleLengths {

@@ -49,7 +49,7 @@ class Trial:
     def reason(self):
         """The reason that the program must print."""
         if self.fault.startswith("retval"):
-            return "the disk returned other bytes"
+            return "the disk did not return the bytes"
         return os.strerror(getattr(errno, self.fault.removeprefix("error=")))
 
 

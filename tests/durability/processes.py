@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs in several processes, started by mpirun. Any number of processes and threads, also if the run
-is stopped and resumed with other numbers, ends with the checkpoint of one process, byte for byte. A
+is stopped and resumed with different numbers, gives byte for byte the checkpoint of one process. A
 process that is killed, fails or hangs ends the run, which can be resumed."""
 
 import contextlib

@@ -32,7 +32,7 @@ SCHEDULE = "schedule: {kind: inverse_sqrt, learning_rate: 0.02, warmup_steps: 4}
 
 @dataclass
 class Segment:
-    """A part of a run up to `steps`. All but the first segment are resumed with other settings."""
+    """A part of a run up to `steps`. All segments but the first resume with different settings."""
     steps: int
     settings: list = field(default_factory=list)
     data: int = 0  # version of the training images

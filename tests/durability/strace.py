@@ -53,7 +53,7 @@ class Call:
 
 
 class Elsewhere(Failure):
-    """The injection hit another call than intended."""
+    """The injection hit a different call than intended."""
 
 
 def require_strace():

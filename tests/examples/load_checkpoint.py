@@ -9,7 +9,7 @@ sentence per line and tokens separated by spaces. Prints the mean negative log-l
 tokens, <eos> included, which `tapestry evaluate` prints as the loss.
 
 Written only from train/checkpoint/format.md and rebuilding.md, which describe the arrays, the tokens and
-the formulas. Rejects models with other options than the ones below.
+the formulas. Rejects models whose options differ from the ones below.
 """
 
 import sys

@@ -47,7 +47,7 @@ TEST_CASE("a linear layer without a bias is y = x W^T") {
   check_values(layer(Tensor::from({1, 2}, {1, 1}, DType::float64)), {3, 7, 11});
 }
 
-TEST_CASE("a linear layer rejects another width or element type and names itself") {
+TEST_CASE("a linear layer rejects a different width or element type and names itself") {
   Parameters parameters(DType::float32, 1);
   const Linear layer(Scope(parameters) / "encoder" / "linear1", 128, 256);
   check_error<ShapeError>("encoder.linear1: linear:|(32, 10, 64)|128|(256, 128)", [&] {
@@ -176,7 +176,7 @@ TEST_CASE("a Sequential passes the mode to layers that differ in training, also 
   CHECK(values_of(outer(x, training)) != values_of(norm(x)));
 }
 
-TEST_CASE("a Sequential may start with ids, and its gradients agree with differences") {
+TEST_CASE("a Sequential may start with ids, and its gradients agree with finite differences") {
   Parameters parameters(DType::float64, 1);
   const Scope scope(parameters);
   const Sequential model{Embedding(scope / "embedding", 7, 4), LayerNorm(scope / "norm", 4),

@@ -182,7 +182,7 @@ TEST_CASE("a patch embedding has a projection and a class token with variance 1 
   CHECK(squares == doctest::Approx(1.0).epsilon(0.2));
 }
 
-TEST_CASE("the gradients of patches, class token and image agree with differences") {
+TEST_CASE("the gradients of patches, class token and image agree with finite differences") {
   Parameters parameters(DType::float64, 1);
   const PatchEmbedding layer(Scope(parameters), {.height = 4, .width = 2, .channels = 2}, 2, 3);
   perturb(parameters);

@@ -279,7 +279,7 @@ TEST_CASE("the loss of a model of every kind is the cross entropy of its logits"
   }
 }
 
-TEST_CASE("the gradients of models of every kind agree with differences, for every choice") {
+TEST_CASE("the gradients of every kind of model agree with finite differences, for every choice") {
   for (const TransformerOptions& choice : every_choice()) {
     for (const KindOptions& options : every_kind(choice)) {
       CAPTURE(model_kind_name(options.kind));

@@ -119,7 +119,7 @@ TEST_CASE("stochastic depth grows linearly up to its rate at the last layer") {
   CHECK(at_depth(options, 3, 3).stochastic_depth == doctest::Approx(0.6));
 }
 
-TEST_CASE("the gradients of a residual block agree with differences, with all of its options") {
+TEST_CASE("the gradients of a residual block with all options agree with finite differences") {
   for (const NormPlacement placement : {NormPlacement::pre, NormPlacement::post}) {
     const Block block(5, {.placement = placement,
                           .dropout = 0.3,
@@ -136,7 +136,7 @@ TEST_CASE("the gradients of a residual block agree with differences, with all of
   }
 }
 
-TEST_CASE("a residual block rejects a sublayer that changes the shape, and another width") {
+TEST_CASE("a residual block rejects a sublayer that changes the shape, and a different width") {
   const Block block(NormPlacement::post, 4);
   const Tensor x = Tensor::zeros({2, 4}, DType::float64);
   const auto narrow = [](const Tensor&) { return Tensor::zeros({2, 3}, DType::float64); };
@@ -201,7 +201,7 @@ TEST_CASE("dropout at rate 1 leaves nothing but the bias of the second map") {
   }
 }
 
-TEST_CASE("a feed-forward block rejects another width and names its first map") {
+TEST_CASE("a feed-forward block rejects a different width and names its first map") {
   const InnerBlock block(4, 8, Activation::relu);
   check_error<ShapeError>("ff.linear1: linear:|(2, 3)|4|(8, 4)", [&] {
     block.layer(Tensor::zeros({2, 3}, DType::float64), Mode::inference());

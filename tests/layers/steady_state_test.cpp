@@ -24,7 +24,7 @@ using namespace tapestry::test;
 
 namespace {
 
-/// Counts of the memory that the process has taken from the system.
+/// Number of page faults, blocks allocated by the pool and calls of `new` in the process so far.
 struct Allocations {
   std::uint64_t page_faults, pool_blocks, calls;
 
@@ -44,7 +44,7 @@ struct Training {
     model.parameters.gather();
   }
 
-  /// Forward, loss, backward and a change of the parameters.
+  /// Computes the loss and the gradients, then changes the parameters.
   void run_step() {
     model.parameters.zero_grad();
     {

@@ -233,7 +233,7 @@ TEST_CASE("sources of 0 tokens give finite logits and gradients") {
   }
 }
 
-TEST_CASE("the gradients of sentences of one token agree with differences") {
+TEST_CASE("the gradients of sentences of one token agree with finite differences") {
   for (const TransformerOptions& options : every_choice()) {
     const TestTransformer model(options);
     perturb(model.parameters);

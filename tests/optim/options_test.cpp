@@ -268,7 +268,7 @@ TEST_CASE("a cosine has decay_steps above warmup_steps, and its floor is at most
   check_error<ValueError>("schedule:|0.6|0.5", [&] { validate(options); });
 }
 
-TEST_CASE("decay_steps and min_learning_rate are not checked for other kinds than cosine") {
+TEST_CASE("decay_steps and min_learning_rate are checked only for cosine schedules") {
   for (const auto kind :
        {ScheduleKind::constant, ScheduleKind::linear_warmup, ScheduleKind::inverse_sqrt}) {
     CHECK_NOTHROW(validate(ScheduleOptions{.kind = kind, .decay_steps = 2000}));

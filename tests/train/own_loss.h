@@ -8,7 +8,7 @@
 #include "autograd/ops/elementwise.h"
 #include "layers/model.h"
 
-/// Networks with another loss than cross entropy, as a program with custom models may have.
+/// Networks with a loss other than cross entropy, as a program with custom models may have.
 namespace tapestry::test {
 
 /// A loss, given the network without it.

@@ -79,7 +79,7 @@ auto visit_elements(const StoredArray& array, F&& f) {
 /// before slashes are groups of the HDF5 file. The put functions throw std::invalid_argument for a
 /// path that is malformed or in use, and for bytes that do not match the shape. The get functions
 /// and at() throw CheckpointError, with origin and path, for an array that is missing or has
-/// another type or shape.
+/// a different type or shape.
 class ArrayStore {
  public:
   using Arrays = std::map<std::string, StoredArray, std::less<>>;

@@ -60,7 +60,7 @@ bool is_of_training_only(const std::string& key) {
   return key.ends_with("dropout") || key == "model.stochastic_depth";
 }
 
-/// Rejects a checkpoint if its config gives another model than `first` for the same parameters.
+/// Rejects a checkpoint whose config differs from `first` in a key that changes the model.
 void require_same_model(const ArrayStore& first, const ArrayStore& checkpoint) {
   for (const auto& [key, before, now] :
        compare_configs(saved_config(first), saved_config(checkpoint))) {
@@ -70,7 +70,7 @@ void require_same_model(const ArrayStore& first, const ArrayStore& checkpoint) {
   }
 }
 
-/// Rejects a checkpoint with other vocabularies or subword models than `first`.
+/// Rejects a checkpoint whose vocabularies or subword models differ from those in `first`.
 void require_same_vocabularies(const ArrayStore& first, const ArrayStore& checkpoint) {
   for (const char* path : {"data/source_vocabulary", "data/target_vocabulary",
                            "data/source_subwords", "data/target_subwords"}) {
@@ -131,8 +131,8 @@ void CheckpointAverage::require_same_arrays(const ArrayStore& checkpoint,
     ++averaged;
     const StoredArray* before = rest_.contains(to) ? &rest_.at(to) : nullptr;
     if (before != nullptr && before->shape == array.shape && before->type == array.type) continue;
-    reject(checkpoint, fmt::format("{} is missing in {} or has another shape or type there", path,
-                                   rest_.origin()));
+    reject(checkpoint, fmt::format("{} is missing in {} or has a different shape or type there",
+                                   path, rest_.origin()));
   }
   if (averaged != sums_.size()) {
     reject(checkpoint, fmt::format("found {} parameter arrays, expected {} as in {}", averaged,

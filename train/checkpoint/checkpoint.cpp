@@ -81,7 +81,7 @@ class GroupCopy {
   /// Checks all elements of the arrays, including elements outside the shard, so that all processes
   /// of a run reject the same checkpoints.
   ///
-  /// throws  CheckpointError if an array is missing, has another shape or element type or a
+  /// throws  CheckpointError if an array is missing, has a different shape or element type or a
   ///         non-finite value, or if the group has an unexpected array.
   void check(const ArrayStore& arrays) const {
     std::set<std::string, std::less<>> known{optimizer_steps};

@@ -74,7 +74,7 @@ bool has_other_batches(const Config& before, const Config& now);
 /// the checkpoint has no average, the run's average starts from the restored parameters. If it has
 /// no run id, the run keeps its id.
 ///
-/// throws  CheckpointError if an array is missing, has another shape or element type, or is
+/// throws  CheckpointError if an array is missing, has a different shape or element type, or is
 ///         unexpected; if a parameter or the optimizer's state is not finite.
 void restore(const ArrayStore& arrays, const RunParts& run);
 

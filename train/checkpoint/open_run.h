@@ -24,8 +24,8 @@ std::optional<std::string> read_run_id(const std::filesystem::path& config_file)
 std::optional<std::string> recorded_run_id(const RunDirectory& directory);
 
 /// The newest usable checkpoint that belongs to the run, see RunDirectory::read_newest(). Also
-/// skips checkpoints with another step than their file name says, and checkpoints with another run
-/// id than `config.yaml`. Accepts checkpoints without an id (before format version 3).
+/// skips checkpoints whose step differs from their file name, and checkpoints whose run id differs
+/// from `config.yaml`. Accepts checkpoints without an id (before format version 3).
 std::optional<NewestCheckpoint> read_newest_of_run(const RunDirectory& directory);
 
 /// The checkpoint of a step. throws CheckpointError, also if it does not belong to the run.

@@ -79,7 +79,7 @@ class TrainingStep {
                           // token vectors
 };
 
-using Json = nlohmann::ordered_json;  // writes values that are not finite as null
+using Json = nlohmann::ordered_json;  // writes non-finite values as null
 
 Json optional_to_json(const std::optional<std::size_t>& index) {
   return index ? Json(*index) : Json(nullptr);

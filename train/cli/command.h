@@ -119,7 +119,7 @@ std::string completion_script(std::string_view shell);
 
 // ---- Output.
 
-using Json = nlohmann::ordered_json;  // writes values that are not finite as null
+using Json = nlohmann::ordered_json;  // writes non-finite values as null
 
 /// The value as JSON; null for nullopt.
 template <class T>

@@ -264,7 +264,7 @@ class DigestCheck {
   bool equal_ = true;
 };
 
-/// throws  NumericError if the run did not continue after a step that is not finite.
+/// throws  NumericError if the run did not continue after a non-finite step.
 void compute_steps_before(StepComputer& computer, std::uint64_t last, DigestCheck& check) {
   while (computer.step() + 1 < last) {
     RunStep step = computer.next_step(false);
@@ -334,7 +334,7 @@ Config replay_config(const Arguments& arguments, const RunDirectory& directory,
                      "give a smaller step");
   }
   config.train.run_dir = directory.path().string();
-  config.train.detect_anomaly = false;  // a step that is not finite is recorded
+  config.train.detect_anomaly = false;  // a non-finite step is recorded
   config.data.training.cache_folder = directory.cache_folder();
   config.data.training.cache_is_read_only = true;
   return config;

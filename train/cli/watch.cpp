@@ -39,7 +39,7 @@ class LogFollower {
  public:
   explicit LogFollower(std::filesystem::path path) : path_(std::move(path)) {}
 
-  /// Skips all but the last `count` lines that the log has, at most the last 64 MiB.
+  /// Skips to the last `count` lines of the log, or to fewer if they exceed its last 64 MiB.
   void skip_all_but(std::size_t count) {
     constexpr std::size_t max_bytes = 64 << 20;
     const std::string text = read_end_of_run_file(path_, max_bytes).value_or("");

@@ -167,7 +167,7 @@ struct Config {
                            std::conditional_t<std::is_floating_point_v<T>, double, T>>;
     const Stored* value = std::get_if<Stored>(&custom_value_or_default(path));
     if (value == nullptr) {
-      throw std::logic_error(std::string(path) + ": the key has another type");
+      throw std::logic_error(std::string(path) + ": the key has a different type");
     }
     if constexpr (std::is_same_v<Stored, std::uint64_t>) {
       if (!std::in_range<T>(*value)) {

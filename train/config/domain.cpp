@@ -360,7 +360,7 @@ std::optional<std::string> take_quoted(std::string_view& rest) {
 }
 
 /// Removes the first item of a list and the comma after it from `rest`. Returns the item without
-/// its double quotes; nullopt if a quote is not closed or is followed by other text than a comma.
+/// its double quotes; nullopt if a quote is not closed or is followed by anything but a comma.
 std::optional<std::string> take_item(std::string_view& rest) {
   const std::size_t first = rest.find_first_not_of(" \t");
   if (first == rest.npos || rest[first] != '"') return std::string(take_to_comma(rest));

@@ -24,8 +24,9 @@ struct SearchOptions {
   /// Exponent alpha >= 0 of the length normalization [1]: finished hypotheses Y are ordered by
   /// log p(Y | X) / ((5 + |Y|) / 6)^alpha, where |Y| counts <eos>. 0: by log p(Y | X).
   double length_penalty = 0.0;
-  /// Minimum tokens of an output; <eos> is excluded until then. At most max_length, unless that is
-  /// 0. An output that is cut at the maximum length of its source or of the network may be shorter.
+  /// Minimum number of tokens in an output; <eos> is excluded until it is reached. At most
+  /// max_length, unless max_length is 0. An output may be shorter if it is cut at the maximum
+  /// length of its source or of the network.
   std::size_t min_length = 0;
   std::size_t max_length = 0;    ///< maximum tokens of an output; 0: 50 more than its source
   std::size_t batch_size = 64;   ///< maximum sources that are decoded at once, >= 1

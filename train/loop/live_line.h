@@ -53,7 +53,7 @@ class LossHistory {
 std::string progress_bar(std::uint64_t step, std::uint64_t total_steps);
 
 /// A row of at most `width` block characters, scaled from the minimum to the maximum of the values;
-/// empty for fewer than two values. Values that are not finite are blanks.
+/// empty for fewer than two values. Non-finite values are blanks.
 std::string sparkline(std::span<const double> values, std::size_t width);
 
 /// The line in at most `columns` characters. If it is longer, parts are left out in this order:

@@ -19,11 +19,11 @@
 
 namespace tapestry {
 
-/// The hint for errors about divergence and about parameters that are not finite.
+/// The hint for errors about divergence and about non-finite parameters.
 inline constexpr const char* smaller_steps_hint =
     "try a smaller schedule.learning_rate or a longer warmup_steps";
 
-/// The hint for errors about a loss or a gradient that is not finite.
+/// The hint for errors about a non-finite loss or gradient.
 ///
 /// updates  number of updates of the parameters so far; before the first one, the learning rate
 ///          cannot be the cause
@@ -38,7 +38,7 @@ std::string value_text(double value);
 /// index  index of the batch in the step, from 0: it keys the random numbers of dropout
 using BatchLoss = std::function<Tensor(const Batch& batch, std::size_t index)>;
 
-/// The origin of a loss or a gradient that is not finite.
+/// The origin of a non-finite loss or gradient.
 struct NonFiniteOrigin {
   /// Layer, operation, position and value ranges of the first operation with such a value; empty if
   /// every operation is finite and only the sum of gradients overflows.

@@ -140,7 +140,7 @@ void Progress::log(const std::string& text) {
 }
 
 /// Writes an event if the format is JSON. Bytes of file names that are not UTF-8 are replaced;
-/// numbers that are not finite become null.
+/// non-finite numbers become null.
 void Progress::write_event(const Json& event) {
   if (format_ != ProgressFormat::json) return;
   write_line(event.dump(-1, ' ', false, Json::error_handler_t::replace));

@@ -325,7 +325,7 @@ void Trainer::validate_at_end() {
   });
 }
 
-/// With train.on_nan: rollback, a state that is not finite is rolled back instead.
+/// With train.on_nan: rollback, a non-finite state is rolled back instead.
 void Trainer::save_as_scheduled() {
   saver_.finish();
   if (config_.train.on_nan == OnNan::rollback) {
@@ -387,7 +387,7 @@ bool Trainer::average_last_checkpoints() {
   return !cancelled;
 }
 
-// ---- Values that are not finite.
+// ---- Non-finite values.
 
 /// Returns as train_step().
 bool Trainer::handle_non_finite(const std::string& found, const RunStep& step) {
@@ -422,7 +422,7 @@ void Trainer::count_non_finite(const std::string& finding) {
   progress_.message("warning: " + finding);
 }
 
-/// Locates the origin of a value that is not finite, stores a report in the run directory and
+/// Locates the origin of a non-finite value, stores a report in the run directory and
 /// returns a one-line description.
 std::string Trainer::store_non_finite(const std::string& found, const RunStep& step) {
   const BatchLoss loss = [&](const Batch& batch, std::size_t index) {

@@ -120,7 +120,7 @@ InitialState load_initial_state(const Config& config) {
   require_same_subwords(words, config);
   for (const FileChange& change : changed_subword_files(config, words)) {
     reject_pretrained(config.train.initialize_from,
-                      fmt::format("has other subwords than {}", change.key),
+                      fmt::format("has different subwords from {}", change.key),
                       "name the model file of the pretrained run; its subwords are used");
   }
   try {

@@ -116,7 +116,7 @@ class GradientSum {
   MicroBatches own_;
   std::size_t next_;  ///< the next micro-batch
   FlatLayout layout_;
-  std::vector<Sum, kernels::PoolAllocator<Sum>> waiting_;  ///< in order
+  std::vector<Sum, kernels::PoolAllocator<Sum>> waiting_;  ///< in the order of their micro-batches
   /// Number of sums at the end of `waiting_` that the next micro-batch completes.
   std::size_t merging_ = 0;
   Flags is_complete_;   ///< gradients of the next micro-batch, and of merging sums

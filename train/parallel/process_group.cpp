@@ -44,7 +44,7 @@ Outcome to_outcome(const std::string& message) {
   return outcome;
 }
 
-/// throws  PeerFailure, in all processes, if one has called another function than rank 0.
+/// throws  PeerFailure, in all processes, if one called a different function than rank 0.
 void require_same_call(const std::vector<Outcome>& outcomes) {
   const std::string& expected = outcomes.front().call;
   const auto other = std::ranges::find_if(

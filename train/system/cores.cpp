@@ -76,7 +76,7 @@ std::optional<std::string> warning_about_cores(const Cores& cores, std::size_t t
   }
   if (wanted > cores.quota) {
     return fmt::format(
-        "warning: threads: {}, but the control group's cpu.max limits it to {:.1f} cores{}",
+        "warning: threads: {}, but cpu.max of the control group allows only {:.1f} cores{}",
         threads, cores.quota, fewer_threads(cores.quota, threads));
   }
   return std::nullopt;

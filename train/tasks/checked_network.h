@@ -62,8 +62,8 @@ struct NetworkContract {
 /// The network, with each result checked against the contract and each exception of its code
 /// converted, see call_custom_code(). Its unwrapped() is `network`.
 ///
-/// The call operators throw  CustomModelError if a result has another shape or element type than
-/// expected; the message has the expected shape.
+/// The call operators throw  CustomModelError if a result does not have the expected shape or
+/// element type; the message has the expected shape.
 std::unique_ptr<Network> checked_network(std::unique_ptr<Network> network,
                                          NetworkContract contract);
 

@@ -205,7 +205,7 @@ class SequenceTagging : public Task {
   TaskWords words(const Config&) const override {
     return {.examples = "sentences",
             .input_hint =
-                "give it text, one sentence with tokens separated by spaces a line, such as "
+                "give it text, one sentence per line with tokens separated by spaces, such as "
                 "`< FILE`"};
   }
 

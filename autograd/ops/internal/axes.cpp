@@ -10,7 +10,7 @@
 namespace tapestry {
 namespace {
 
-/// Sums x over the adjacent axes [first, last), which stay as extents of 1.
+/// Sums x over the adjacent axes [first, last), whose extents become 1.
 Tensor summed_over_adjacent(const Tensor& x, std::size_t first, std::size_t last) {
   const Shape& shape = x.shape();
   Shape result = shape;

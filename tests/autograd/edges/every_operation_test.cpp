@@ -129,7 +129,7 @@ TEST_CASE("the list of all operations has each function of autograd/ops with a g
   CHECK(found > 70);
 }
 
-TEST_CASE("gradients of every operation agree with differences, for rows around the vector width") {
+TEST_CASE("gradients of every operation agree with finite differences near the vector width") {
   for_every_operation(3, {1, 2, 5, 8, 17}, [](const OperationCase& operation) {
     // The row of the padding id has no gradient on purpose: indexing_test checks it.
     if (operation.name == "embedding") return;
@@ -193,7 +193,7 @@ TEST_CASE("element-wise operations keep shapes, and are not recorded without a l
   }
 }
 
-TEST_CASE("the gradients of operations on scalars agree with differences") {
+TEST_CASE("the gradients of operations on scalars agree with finite differences") {
   const Tensor x = random_leaf({}, 1), y = random_leaf({}, 2);
   const Tensor target = Tensor::scalar(0.25, DType::float64).set_requires_grad(true);
   const std::function<Tensor()> functions[] = {

@@ -64,7 +64,7 @@ TEST_CASE("a report names the likely cause of a factor that is a length, a size,
   CHECK(contains(explanation(wrong_by(1.001)), "1.001 times the correct one: a factor"));
 }
 
-TEST_CASE("the report distinguishes gradients that are zero, missing, not finite or not parallel") {
+TEST_CASE("the report distinguishes zero, missing, non-finite and non-parallel gradients") {
   GradcheckRow row = wrong_by(0.0);
   row.gradient_norm = 0.0;
   CHECK(

@@ -220,7 +220,7 @@ TEST_CASE("a non-finite gradient is wrong by an infinite error, regardless of th
   }
 }
 
-TEST_CASE("differences that are not finite make a finite gradient wrong") {
+TEST_CASE("non-finite differences make a finite gradient wrong") {
   for (const double numeric : {not_a_number, inf, -inf}) {
     CHECK(compare(1.0, {.value = numeric, .error = not_a_number}, by).verdict ==
           GradcheckVerdict::wrong);

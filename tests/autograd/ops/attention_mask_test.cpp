@@ -18,7 +18,7 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-/// Masks and values that are not finite. Masks are compared with -inf in scores in
+/// Masks and non-finite values. Masks are compared with -inf in scores in
 /// attention_test.cpp too.
 namespace {
 

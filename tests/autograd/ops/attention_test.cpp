@@ -188,7 +188,7 @@ TEST_CASE("ALiBi has the slopes of the paper and, for any number of heads, of it
                                          std::exp2(-1), std::exp2(-3)});
 }
 
-TEST_CASE("the gradients of attention agree with differences with dropout of the weights") {
+TEST_CASE("the gradients of attention with dropout of the weights agree with finite differences") {
   struct Case {
     std::size_t n_q, n_k;
     AttentionMask mask;

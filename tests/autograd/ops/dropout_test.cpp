@@ -105,7 +105,7 @@ TEST_CASE("equal streams drop the same elements, in both precisions and in longe
         std::vector<double>(all.begin(), all.begin() + 33333));
 }
 
-TEST_CASE("the gradients of dropout operations agree with differences, around groups of words") {
+TEST_CASE("the gradients of dropout operations agree with finite differences") {
   for (const std::size_t n : {63, 64, 65, 130}) {
     CAPTURE(n);
     const Tensor x = random_leaf({n}, n);
@@ -114,7 +114,7 @@ TEST_CASE("the gradients of dropout operations agree with differences, around gr
   }
 }
 
-TEST_CASE("fused dropout has the values and gradients of its parts, to the last bit") {
+TEST_CASE("fused dropout has bitwise the values and gradients of separate operations") {
   for (const DType dtype : dtypes) {
     for (const double rate : {0.0, 0.3, 1.0}) {
       for (const std::size_t n : {1, 7, 15, 16, 17, 64, 127, 128, 129, 20000}) {
@@ -142,7 +142,7 @@ TEST_CASE("relu_dropout gives 0 with zero gradient at 0, and NaN if a NaN is kep
   for (std::size_t i = 0; i < y.size(); ++i) REQUIRE(std::isnan(y[i]) == (kept[i] != 0.0));
 }
 
-TEST_CASE("residual_add with scales of 1 and no rows to drop is dropout_add, to the last bit") {
+TEST_CASE("residual_add with scales of 1 and no rows to drop is bitwise dropout_add") {
   for (const DType dtype : dtypes) {
     const Operands o = uneven(2, {7, 100}, dtype);
     for (const double rate : {0.0, 0.3, 1.0}) {

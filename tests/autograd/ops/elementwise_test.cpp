@@ -96,7 +96,7 @@ TEST_CASE("operations on single elements give hand-worked values and slopes") {
   CHECK(std::signbit(neg(Tensor::scalar(0.0)).item()));
 }
 
-TEST_CASE("pow 2 is x * x to the last bit, even for negative x") {
+TEST_CASE("pow 2 is bitwise x * x, even for negative x") {
   for (std::size_t i = 0; i < 1000; ++i) {
     const double x = std::sin(static_cast<double>(i)) * 1e3;
     const auto single = static_cast<float>(x);
@@ -119,7 +119,7 @@ TEST_CASE("pow agrees with the standard library for whole exponents, however lar
   CHECK(power_at(-1.0, 1e10) == 1.0);
 }
 
-TEST_CASE("the gradient of pow agrees with differences for exponents of every kind") {
+TEST_CASE("the gradient of pow agrees with finite differences for exponents of every kind") {
   for (const double exponent : {0.0, 1.0, 2.0, 7.0, 0.5, -0.5, -1.0, 2.7}) {
     CAPTURE(exponent);
     const Tensor x =

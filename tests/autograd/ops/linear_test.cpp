@@ -101,7 +101,7 @@ TEST_CASE("matmul broadcasts stacks of matrices, with the gradients of both oper
   }
 }
 
-TEST_CASE("the gradients of matmul agree with differences for every transposition and batch") {
+TEST_CASE("the gradients of matmul agree with finite differences, transposed and batched") {
   for (const bool ta : {false, true}) {
     for (const bool tb : {false, true}) {
       const MatmulOptions options{.transpose_a = ta, .transpose_b = tb, .scale = 0.7};

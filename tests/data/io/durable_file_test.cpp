@@ -244,8 +244,8 @@ TEST_CASE("a disk that loses bytes, or reports a wrong number of written bytes, 
   losing.lose_last_byte = true;
   claiming.excess_claimed = 100;
   idle.excess_claimed = -4;
-  check_failure(folder / "x", losing, {"returned other bytes than were written"});
-  check_failure(folder / "x", forgetful, {"returned other bytes", "from byte 0 of 4"});
+  check_failure(folder / "x", losing, {"did not return the bytes that were written"});
+  check_failure(folder / "x", forgetful, {"did not return the bytes", "from byte 0 of 4"});
   for (FaultyFileSystem* files : {&claiming, &idle}) {
     check_failure(folder / "x", *files, {"could not write: Input/output error"});
   }

@@ -203,7 +203,7 @@ TEST_CASE("chrF++ separates one punctuation mark of each word") {
   CHECK(chrf_sums(options, {"(hi) there!"}, {{"hi there !"}}) == Sums{10, 8, 8, 4, 3, 2, 3, 2, 1});
   // "a -> " | a; a single mark stays; non-ASCII marks are part of the word
   CHECK(chrf_sums(options, {"\"a . b。"}, {{"\" a . b 。"}}) == Sums{5, 5, 5, 4, 5, 3, 3, 4, 2});
-  // orders without n-grams in the reference; the reference with the best score of each sentence
+  // An order may have no n-grams in the reference. Each sentence counts with its best reference.
   CHECK(chrf_sums({.char_order = 2}, {"abc"}, {{"a"}}) == Sums{3, 1, 1, 0, 0, 0});
   CHECK(chrf_sums({.char_order = 1}, {"ab", "cd"}, {{"xy", "cde"}, {"abz", "x"}}) == Sums{4, 6, 4});
 }

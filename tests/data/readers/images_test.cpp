@@ -66,7 +66,7 @@ TEST_CASE("pixels may be any finite numbers with white space around them") {
   CHECK(corpus.train[1].pixels == Pixels{0.0F, 0.0F});
 }
 
-TEST_CASE("pixels far below the given maximum are noted") {
+TEST_CASE("pixels far below the given maximum cause a warning") {
   TableFolder images;
   const auto notes = [&](double maximum) {
     images.options.pixel_maximum = maximum;
@@ -140,7 +140,7 @@ TEST_CASE("a table with a wrong number of fields, or another separator, is rejec
   images.check_rejected_now({"none.csv: cannot be read"});
 }
 
-TEST_CASE("pixels that are not finite numbers, and labels that are not words, are rejected") {
+TEST_CASE("non-finite pixels, and labels that are not words, are rejected") {
   TableFolder images;
   const std::string word = "expected one word", number = "expected a number";
   std::vector<test::BadInput> tables{

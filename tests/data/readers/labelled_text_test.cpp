@@ -49,7 +49,7 @@ TEST_CASE("a label, a tab and a sentence become <bos>, the words and the class")
   CHECK(corpus.test.empty());
 }
 
-TEST_CASE("labels with a single line are noted if labels have ten lines on average") {
+TEST_CASE("labels with a single line cause a warning if labels average ten lines") {
   const LabelFolder text;
   const auto notes = [&](std::size_t lines, const std::string& others) {
     std::string content = others;

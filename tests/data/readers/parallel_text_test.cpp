@@ -78,7 +78,7 @@ TEST_CASE("word options apply to both sides, which may share a vocabulary") {
   text.check_rejected_now({"no word occurs 5 times"});
 }
 
-TEST_CASE("pairs of blank lines, and long training pairs, are skipped and noted") {
+TEST_CASE("pairs of blank lines, and long training pairs, are skipped with a note") {
   ParallelFolder text;
   const std::vector<Example> train = text.load().train;
   text.write("ein Hund .\n\n \nein Kind.\n", "a dog .\n\u00A0\n\na child.\n");
@@ -122,7 +122,7 @@ TEST_CASE("files whose lines do not match are rejected with both names and the l
   text.check_rejected_now({"line 1 is not"});
 }
 
-TEST_CASE("a file that is missing, or not named, is rejected") {
+TEST_CASE("a missing or unnamed file is rejected") {
   ParallelFolder text;
   text.options.test_source = "test.de";
   text.check_rejected_now(

@@ -314,7 +314,7 @@ TEST_CASE("running moments of batch norms are saved and restored when a run is r
   CHECK(resumed.checkpoint_bytes(test::tiny_steps) == whole.checkpoint_bytes(test::tiny_steps));
 }
 
-TEST_CASE("has_other_batches() is true for another batch size in use and other generated data") {
+TEST_CASE("has_other_batches() is true if the batch size in use or the generated data differ") {
   Config before;
   const auto others = [&](auto change) {
     Config now = before;

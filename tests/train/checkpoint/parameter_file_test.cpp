@@ -174,7 +174,7 @@ TEST_CASE("training continues bit-identically from a file with parameters and op
   });
 }
 
-TEST_CASE("a file without an optimizer or with another kind is rejected and changes nothing") {
+TEST_CASE("a file without an optimizer or with a different kind is rejected and changes nothing") {
   const TemporaryFolder folder;
   SmallModel saved(1);
   Sgd sgd(saved.parameters.list(), {.momentum = 0.9});

@@ -93,7 +93,7 @@ TEST_CASE("permissions for unknown keys and keys that can never change are rejec
   }
 }
 
-TEST_CASE("plan_resume() plans a resume with other settings") {
+TEST_CASE("plan_resume() plans a resume with different settings") {
   test::TinyRun run;
   run.train(test::tiny_config());
   const RunDirectory directory = run.directory();

@@ -47,7 +47,7 @@ TEST_CASE("every field of a gradcheck row has its own value in JSON") {
         json::array({uneven_object}));
 }
 
-TEST_CASE("values that are missing or not finite are null in JSON") {
+TEST_CASE("missing and non-finite values are null in JSON") {
   GradcheckRow row = uneven_row();
   row.worst_coordinate = row.inconclusive_coordinate = std::nullopt;
   row.worst_relative_error = std::numeric_limits<double>::infinity();

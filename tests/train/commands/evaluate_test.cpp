@@ -302,7 +302,7 @@ TEST_CASE("evaluate reads another text with the vocabulary of the model") {
   CHECK(contains(changed.err, "long.txt (data.train_text): found "));
 }
 
-TEST_CASE("evaluate warns if this version makes other examples of the same files") {
+TEST_CASE("evaluate warns if this version makes different examples from the same files") {
   const KindWorkplace work;
   work.out("train images.yaml");
   const std::string checkpoint = work.checkpoint(12, "runs/images");

@@ -52,7 +52,7 @@ Words top_tokens(const Json& data) {
   return best;
 }
 
-/// A kind of model with an input.
+/// A config, an input, and the expected numbers of predictions and of attention calls.
 struct Case {
   std::string config, text;
   std::size_t predictions, attentions;

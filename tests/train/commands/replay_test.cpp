@@ -104,7 +104,7 @@ TEST_CASE("a replayed step has its batches, and the output and gradient of each 
   for (const auto& [path, array] : few) CHECK(step.at(path) == array);
 }
 
-TEST_CASE("a step that is not finite is recorded") {
+TEST_CASE("a step with a non-finite loss is recorded") {
   const TrainedWorkplace work;
   REQUIRE(work.run("train tiny.yaml train.run_dir=nan optimizer.kind=sgd optimizer.clip_norm=0 "
                    "schedule.kind=constant schedule.warmup_steps=0 schedule.learning_rate=1e30 "
@@ -124,7 +124,7 @@ TEST_CASE("a step that is not finite is recorded") {
   CHECK_FALSE(work.has("b.h5"));
 }
 
-TEST_CASE("steps that the run skipped because they were not finite are skipped again") {
+TEST_CASE("steps that the run skipped because of non-finite values are skipped again") {
   const TrainedWorkplace work;
   REQUIRE(work.run("train tiny.yaml train.run_dir=nan train.batch_size=1 train.on_nan=skip "
                    "train.max_nan_steps=100 train.steps=4 train.save_every=100 train.keep_last=100")
@@ -294,7 +294,7 @@ TEST_CASE("with digests of some steps, diff prints the range of steps of the fir
                "\nfirst difference: in steps 7 to 9, ", "train.digest_every=1 "});
 }
 
-TEST_CASE("diff names config keys, metrics and parameters of runs with other seeds") {
+TEST_CASE("diff names config keys, metrics and parameters of runs with different seeds") {
   const TwoRuns work;
   work.train("c", "train.seed=5");
   check_words(work.diff("a c"),

@@ -62,7 +62,7 @@ TEST_CASE("the closest candidate is suggested, the first of equally close ones")
   CHECK(closest(too_long, std::vector{too_long}) == std::nullopt);
 }
 
-TEST_CASE("key names of other programs are recognized with any case and dashes") {
+TEST_CASE("key names of other programs are recognized in any case and with dashes") {
   CHECK(keys_meant_by("lr") == Paths{"schedule.learning_rate"});
   CHECK(keys_meant_by("LR") == Paths{"schedule.learning_rate"});
   CHECK(keys_meant_by("hidden-size") == Paths{"model.d_model"});

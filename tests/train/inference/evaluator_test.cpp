@@ -40,7 +40,7 @@ TEST_CASE("loss, perplexity and token accuracy are means over tokens with <eos>,
   CHECK(scores.token_accuracy == 0.4);
 }
 
-TEST_CASE("classes are scored once an example, and the most likely one is returned") {
+TEST_CASE("classes are scored once per example, and the most likely one is returned") {
   Model model = test::make_model("vision_transformer",
                                  {.d_model = 4,
                                   .num_heads = 1,

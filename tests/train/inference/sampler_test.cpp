@@ -167,7 +167,7 @@ TEST_CASE("a token of probability 0 is never drawn, in spite of rounding") {
   }
 }
 
-TEST_CASE("generated text depends on prompt, options and seed, and a longer one begins alike") {
+TEST_CASE("generated text depends on prompt, options and seed, and a longer text begins the same") {
   const Model model = random_model();
   const Line text = generated(model, {4, 5}, 30, {});
   CHECK(text.size() == 30);

@@ -115,7 +115,7 @@ TEST_CASE("memory of state, validation and saving follows from shapes, vocabular
         2 * parameters + parameters + parameters + 2 * (parameters / 2) + constants);
   CHECK(need_of_model(config, corpus, 2).saving == 3 * parameters + 3 * parameters / 8);
   CHECK(need_of_model(config, corpus).validation == 4 * 4 * 10 * sizes.target);
-  config.train.batch_size = 100;  // of 6 pairs
+  config.train.batch_size = 100;  // more than the 6 pairs
   CHECK(need_of_model(config, corpus).validation == 4 * 6 * 10 * sizes.target);
   config.optimizer.kind = OptimizerKind::sgd;
   config.train.accumulate = 1;
@@ -296,8 +296,7 @@ TEST_CASE("a model larger than the memory is rejected before it is made, with wh
                        "and the optimizer's moments, found 32.0 GB in this machine\n"));
 }
 
-TEST_CASE(
-    "the hint names the batch if validation needs more than model and saving, else the model") {
+TEST_CASE("the hint names the batch if validation needs the most memory, else the model") {
   const auto hint = [](std::uint64_t validation) {
     const std::string warning =
         warning_about_memory({.state = 30, .step = 1, .validation = validation, .saving = 20},
@@ -340,7 +339,7 @@ TEST_CASE("the memory line names each part, and the warning what to reduce") {
   CHECK(contains(warning({.free = 1}, config), "try a smaller train.batch_tokens"));
 }
 
-TEST_CASE("the hint of a smaller vocabulary names the key of its size") {
+TEST_CASE("the hint to use a smaller vocabulary names the key that sets its size") {
   const auto end_of_hint = [](SubwordKind kind) {
     Config config;
     config.data.words.subwords.kind = kind;

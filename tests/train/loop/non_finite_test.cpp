@@ -19,8 +19,7 @@
 #include "tests/train/tiny_run.h"
 #include "train/tasks/task.h"
 
-/// Messages about values that are not finite; how runs end with them is in
-/// trainer_non_finite_test.cpp.
+/// Messages about non-finite values; trainer_non_finite_test.cpp tests how runs end with them.
 namespace tapestry {
 namespace {
 
@@ -143,7 +142,7 @@ TEST_CASE("a batch without a single example at fault is listed whole") {
   CHECK_FALSE(none.by_themselves);
 }
 
-TEST_CASE("every tensor of a checkpoint is checked, and the first that is not finite is named") {
+TEST_CASE("every tensor of a checkpoint is checked, and the first non-finite one is named") {
   Config config = test::tiny_config();
   config.model.normalization = Normalization::batch_norm;
   Model model(network_maker(config, {.source = 9, .target = 9}), DType::float32, 1);

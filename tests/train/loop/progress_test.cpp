@@ -128,7 +128,7 @@ TEST_CASE("as JSON each event of a run is an object in a line") {
         "{\"event\":\"end\",\"step\":7,\"exit_code\":130}\n");
 }
 
-TEST_CASE("numbers that are not finite are null in JSON lines") {
+TEST_CASE("non-finite numbers are null in JSON lines") {
   const PlainOutput output;
   Progress progress(output.file(), 0, 1000, "tokens", ProgressFormat::json);
   TrainMetrics diverged = metrics;

@@ -306,7 +306,7 @@ TEST_CASE("a run that skips lines equals a run on files without them, with any o
   }
 }
 
-TEST_CASE("commands on a run that skips lines give what they give on files without them") {
+TEST_CASE("commands on a run that skips lines give the results of files without these lines") {
   const SkippedWorkplace work;
   for (const SkipCase& each : cases) {
     CAPTURE(each.name);

@@ -27,7 +27,7 @@
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
 
-/// Behavior of a run with losses, gradients and weights that are not finite, and with divergence.
+/// Behavior of a run with non-finite losses, gradients and weights, and with divergence.
 namespace tapestry {
 namespace {
 
@@ -102,7 +102,7 @@ std::string history(const TinyRun& run, std::uint64_t step) {
   return run.snapshot(step).get_text("train/history");
 }
 
-TEST_CASE("a loss that is not finite stops the run before any weight changes or is saved") {
+TEST_CASE("a non-finite loss stops the run before any weight changes or is saved") {
   NanRun run(tiny_config());
   const auto weight = run.trainer->model().parameters.find("encoder.norm.weight")->tensor;
   const auto before = test::values_of(weight);
@@ -125,7 +125,7 @@ TEST_CASE("a loss that is not finite stops the run before any weight changes or 
         (origin == "; see "));
 }
 
-TEST_CASE("a gradient that is not finite stops the run although the loss is finite") {
+TEST_CASE("a non-finite gradient stops the run although the loss is finite") {
   TinyRun run;
   const Config config = tiny_config();
   const Corpus corpus = load_corpus(config.data);
@@ -238,7 +238,7 @@ TEST_CASE("skipped steps change no weights, count as steps and are saved") {
   }
 }
 
-TEST_CASE("train.max_nan_steps consecutive steps that are not finite stop the run") {
+TEST_CASE("train.max_nan_steps consecutive non-finite steps stop the run") {
   TinyRun run;
   Config config = one_sentence_a_step(OnNan::skip);
   config.train.batch_size = 22;  // each step has the symbol
@@ -383,7 +383,7 @@ std::string continue_without_checkpoints(TinyRun& run, const std::vector<std::ui
   return test::error_text<NumericError>([&] { trainer.run(); });
 }
 
-TEST_CASE("weights that are not finite at a save cause a rollback, up to train.max_nan_steps") {
+TEST_CASE("non-finite weights at a save cause a rollback, up to train.max_nan_steps") {
   TinyRun run;
   Config config = with_infinite_steps();
   config.train.on_nan = OnNan::rollback;
@@ -430,7 +430,7 @@ TEST_CASE("a rollback without a valid checkpoint ends with both errors") {
   CHECK(contains(text, "found 2 checkpoints, all unusable, expected an intact one"));
 }
 
-TEST_CASE("a run without a checkpoint for a rollback ends as one whose loss is not finite") {
+TEST_CASE("a run without a checkpoint to roll back to stops as with a non-finite loss") {
   test::FaultyFileSystem files;
   const test::TemporaryFolder folder;
   RunDirectory directory(folder / "run", files);
@@ -446,7 +446,7 @@ TEST_CASE("a run without a checkpoint for a rollback ends as one whose loss is n
   CHECK(text.starts_with("the loss is nan at step 1; there is no checkpoint to go back to\n"));
 }
 
-TEST_CASE("weights that are not finite are not saved, and the newest checkpoint is named") {
+TEST_CASE("non-finite weights are not saved, and the newest checkpoint is named") {
   Config config = with_infinite_steps();
   TinyRun run, resumed;
   std::string text = test::error_text<NumericError>([&] { run.train(config); });
@@ -530,7 +530,7 @@ TEST_CASE("an anomaly is named with step, layer, operation and the ranges of its
         std::string::npos);
 }
 
-TEST_CASE("a run with detect_anomaly ends with the bytes of one without") {
+TEST_CASE("detect_anomaly does not change the bytes at the end of a run") {
   TinyRun plain, watched;
   Config config = tiny_config();
   plain.train(config);

@@ -157,7 +157,7 @@ TEST_CASE("a failed last save is an error, and older checkpoints are kept") {
   CHECK(run.checkpoint_bytes(6) == sound.checkpoint_bytes(6));
 }
 
-TEST_CASE("a save resets the count of steps that were not finite, a failed one does not") {
+TEST_CASE("a save resets the count of non-finite steps, a failed one does not") {
   for (const bool fails : {false, true}) {
     CAPTURE(fails);
     FaultyRun run;
@@ -231,7 +231,7 @@ TEST_CASE("the best checkpoint has the best value of train.best_metric") {
   CHECK(best_steps.size() > 1);
 }
 
-TEST_CASE("a run resumed with other values of the best score has a new best checkpoint") {
+TEST_CASE("a run resumed with different values of the best score has a new best checkpoint") {
   Config config = tiny_config();
   config.train.validate_every = 1;
   config.train.steps = 6;

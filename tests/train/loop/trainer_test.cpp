@@ -66,7 +66,7 @@ TEST_CASE("a run resumed repeatedly, or from an older checkpoint, ends with the 
   check_same_end(older);
 }
 
-TEST_CASE("a run under a profiler has the bytes of one without, and a row for each step it takes") {
+TEST_CASE("a profiler does not change the bytes of a run, and has a row for each part of a step") {
   TinyRun run;
   const Profiler profiler;
   run.train_to(tiny_steps);
@@ -109,7 +109,7 @@ TEST_CASE("a run with batches of tokens is resumed with the same bytes, on any n
   }
 }
 
-TEST_CASE("another seed gives another final checkpoint") {
+TEST_CASE("a different seed gives a different final checkpoint") {
   Config config = tiny_config();
   config.train.seed = 2;
   TinyRun run;
@@ -129,7 +129,7 @@ Config config_for_threads() {
   return config;
 }
 
-TEST_CASE("a run has the same bytes on one thread, on two, and resumed on another number") {
+TEST_CASE("a run has the same bytes on one thread, on two, and resumed on a different number") {
   TinyRun one, two, both;
   Config config = config_for_threads();
   kernels::set_num_threads(1);

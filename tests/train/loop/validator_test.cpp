@@ -18,7 +18,7 @@ TEST_CASE("batches of the training sample are at most as large as validation bat
   const SampleOptions four = training_sample(config, corpus);
   CHECK(four.examples == 6);
   CHECK(four.batches == BatchLimit{.rows = 4, .source = 4 * 4, .target = 4 * 3});
-  config.train.batch_size = 100;  // of 6 pairs
+  config.train.batch_size = 100;  // more than the 6 pairs
   CHECK(training_sample(config, corpus).batches ==
         BatchLimit{.rows = 32, .source = 6 * 4, .target = 6 * 3});
   corpus.validation.clear();

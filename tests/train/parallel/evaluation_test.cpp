@@ -72,7 +72,7 @@ Evaluation evaluate_labels(const Model& model, const WorkShare& share) {
   return result;
 }
 
-TEST_CASE("any number of processes gives the scores and predictions of one, in every bit") {
+TEST_CASE("any number of processes gives bitwise the scores and predictions of one process") {
   const Model model = test::random_model(1);
   const Evaluation one = evaluate_labels(model, {});
   CHECK(one.predictions.size() > 13);

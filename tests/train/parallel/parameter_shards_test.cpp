@@ -288,7 +288,7 @@ TEST_CASE("rank 0 can collect the whole gradient") {
   });
 }
 
-TEST_CASE("all processes find a moment that is not finite in one of them, the first by name") {
+TEST_CASE("all processes name the first non-finite moment, even if only one process has it") {
   std::vector<std::string> found(3);
   test::run_processes(3, [&](ProcessGroup& group) {
     Parameters parameters = some_parameters(DType::float32);
@@ -321,7 +321,7 @@ Parameters parameters_of_five_sizes() {
   return parameters;
 }
 
-TEST_CASE("buckets are whole parameters, from the last one backward, with at least the size") {
+TEST_CASE("buckets are whole parameters, from last to first, of at least the given size") {
   const Parameters parameters = parameters_of_five_sizes();
   const auto firsts = [&](std::size_t processes, std::size_t bytes) {
     const ShardLayout layout(parameters, processes, bytes);

@@ -65,7 +65,7 @@ void check_processes(const Config& config, const std::vector<std::size_t>& numbe
   }
 }
 
-TEST_CASE("any number of processes trains to the bytes of one") {
+TEST_CASE("training gives the same bytes in any number of processes") {
   Config config = config_of_five_batches();
   test::TinyRun one;
   SUBCASE("with dropout") { check_processes(config, {2, 3, 5}, one); }
@@ -81,7 +81,7 @@ TEST_CASE("any number of processes trains to the bytes of one") {
       check_processes(config, {2}, one);  // each with the run of the first size
     }
   }
-  SUBCASE("with gradients in bfloat16, which give other bits") {
+  SUBCASE("with gradients in bfloat16, which give different bits") {
     test::TinyRun full;
     full.train(config);
     config.train.gradient_exchange = GradientFormat::bfloat16;
@@ -95,7 +95,7 @@ struct Part {
   std::size_t steps;  ///< the last step of the part
 };
 
-/// Checks that a run in parts, each with another number of processes, has the bytes of one process.
+/// Checks that a run in parts with different numbers of processes has the bytes of one process.
 void check_parts(const Config& config, const std::vector<Part>& parts) {
   test::TinyRun one, many;
   one.train(config);
@@ -107,7 +107,7 @@ void check_parts(const Config& config, const std::vector<Part>& parts) {
   CHECK(many.checkpoint_bytes(test::tiny_steps) == one.checkpoint_bytes(test::tiny_steps));
 }
 
-TEST_CASE("a run can be resumed with another number of processes, also with averages") {
+TEST_CASE("a run can be resumed with a different number of processes, also with averages") {
   Config config = config_of_five_batches();
   check_parts(config, {{.processes = 4, .steps = 4},
                        {.processes = 3, .steps = 7},
@@ -187,7 +187,7 @@ TEST_CASE("lack of memory for a snapshot on rank 0 is a failed save of all proce
   }
 }
 
-/// Two batches of one sentence a step, so that a symbol is in some batches and not in others.
+/// Two batches of one sentence per step, so that a symbol is in some batches and not in others.
 Config two_sentences_a_step() {
   Config config = test::tiny_config();
   config.train.batch_size = 1;
@@ -214,14 +214,14 @@ std::vector<std::string> train_poisoned(test::TinyRun& run, const Config& config
   return errors;
 }
 
-TEST_CASE("a loss that is not finite in one process ends all with the same error") {
+TEST_CASE("a non-finite loss in one process ends all processes with the same error") {
   test::TinyRun run;
   const auto errors = train_poisoned(run, two_sentences_a_step(), 2);
   CHECK(errors[0].find("expected a finite number; first in") != std::string::npos);
   CHECK(errors[1] == errors[0]);
 }
 
-TEST_CASE("processes that roll back end with the checkpoint of one") {
+TEST_CASE("processes that roll back end with the checkpoint of a single process") {
   Config config = two_sentences_a_step();
   config.train.on_nan = OnNan::rollback;
   config.train.max_nan_steps = 100;

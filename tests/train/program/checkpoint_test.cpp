@@ -34,7 +34,7 @@ TEST_CASE("paths that are not runs, and missing runs and checkpoints, are reject
   check_rows(work, rows);
 }
 
-TEST_CASE("if the newest checkpoint cannot be used, an older one is, with a warning") {
+TEST_CASE("if the newest checkpoint is unusable, an older one is used with a warning") {
   const std::string newest = TrainedWorkplace::checkpoint(12);
   for (const std::string kind : {"cut", "dangling link", "folder", "pipe"}) {
     CAPTURE(kind);

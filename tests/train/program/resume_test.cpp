@@ -233,7 +233,7 @@ TEST_CASE("a run that has decayed to 0 and gets more steps needs a new end of th
   check_rejected(within, "train --resume runs/tiny train.steps=15", 2, {"decay"});
 }
 
-TEST_CASE("a resumed run with other kernels, or another revision of them, warns and records it") {
+TEST_CASE("a resumed run with different kernels, or another revision, warns and records it") {
   const std::string same = fmt::format("kernels {}, matmul tapestry", kernels_in_use());
   for (const std::string& before : {std::string("kernels mmx, matmul tapestry"), same}) {
     CAPTURE(before);

@@ -99,7 +99,7 @@ TEST_CASE("a run of subwords, also sampled ones, resumes bit-identically on more
   }
 }
 
-TEST_CASE("a checkpoint whose subword model is damaged or has other words is rejected") {
+TEST_CASE("a checkpoint whose subword model is damaged or has different words is rejected") {
   const PairWorkplace work;
   const ArrayStore whole = work.train("whole");
   const auto check = [&](const std::string& model, const char* message) {

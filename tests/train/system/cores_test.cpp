@@ -32,7 +32,7 @@ TEST_CASE("a warning names the lower of cores and quota if there are more thread
   };
   const auto limited = [](std::size_t threads, const char* quota) {
     return fmt::format(
-        "warning: threads: {}, but the control group's cpu.max limits it to {} cores", threads,
+        "warning: threads: {}, but cpu.max of the control group allows only {} cores", threads,
         quota);
   };
   for (const auto& [cores, threads, expected] :

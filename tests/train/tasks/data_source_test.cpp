@@ -114,7 +114,7 @@ TEST_CASE("a codec encodes the decoded lines of a generated corpus to the same i
   }
 }
 
-TEST_CASE("held-out sets with the content of training files are noted") {
+TEST_CASE("held-out sets with the content of training files cause a warning") {
   const test::TemporaryFolder folder;
   const auto path = [&](const char* name) { return (folder / name).string(); };
   folder.write("a.txt", "x\tone\ny\tone\n");

@@ -56,7 +56,7 @@ TEST_CASE("each blank is filled by the logits at its position") {
   CHECK(fill_in(model, letters, {4, unk_id, 5}) == IdList{4, 6, 5});
 }
 
-TEST_CASE("scores that are not finite are an error") {
+TEST_CASE("non-finite scores are an error") {
   const double infinity = std::numeric_limits<double>::infinity();
   const Model model = masked_model({0, 0, 0, 0, 1, infinity, 2});
   CHECK_THROWS_AS(fill_in(model, letters, {unk_id}), NumericError);

@@ -205,7 +205,7 @@ TEST_CASE("class labels of sentences are not segmented") {
   }
 }
 
-TEST_CASE("regularization for another kind of subword model than the file's is rejected") {
+TEST_CASE("regularization that does not fit the kind of subword model is rejected") {
   Sentences unigram(SubwordKind::unigram), bpe(SubwordKind::bpe);
   unigram.config.data.words.subwords.sampling.dropout = 0.1;
   bpe.config.data.words.subwords.sampling.alpha = 0.1;

@@ -60,7 +60,7 @@ class Reference {
   Reference(const Parameters& parameters, const KindOptions& options, bool training)
       : parameters_(parameters), o_(options), training_(training) {}
 
-  /// (rows, labels a row, scores).
+  /// (rows, labels per row, scores).
   Tensor logits(const NetworkInput& input) {
     const TokenBatch &source = input.source, &target = input.target;
     const Mask reads{.keys = source.lengths}, writes{.keys = target.lengths, .causal = true};

@@ -63,7 +63,7 @@ const std::vector<Row> rows = {
     {"train.batch_tokens", "60"},
     // Adam makes steps from rounding errors of zero gradients in float32, unless epsilon is large.
     {.key = "train.dtype", .before = {"optimizer.epsilon=0.01"}},
-    // Keys with an effect on other parts than weights.
+    // Keys that affect parts of the run other than weights.
     {"train.label_smoothing", "0.4", Parts{training}, {still}},
     {"train.label_smoothing"},
     {"train.ema_decay", "", Parts{validation}},

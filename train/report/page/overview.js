@@ -91,7 +91,7 @@ function makeCharts(byName) {
 function curveNotes(byName) {
   const trainingAccuracy = byName.get('token_accuracy')?.some((series) => !series.dashed);
   return [
-    quiet('Faint lines: values before smoothing. Red crosses: values that are not finite. ',
+    quiet('Faint lines: values before smoothing. Red crosses: non-finite values. ',
       data.groups.length ? 'Bands: mean and standard deviation over seeds.' : null),
     byName.has('training_objective') ? quiet(
       'Losses exclude label smoothing, so training and validation can be compared. Training ' +
