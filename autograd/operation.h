@@ -140,7 +140,7 @@ template <std::same_as<Tensor>... Inputs>
   throw_empty_input(operation, std::span<const Tensor>(std::array{inputs...}));
 }
 
-/// Replaces elements of y by their frozen branches, if a pass is active and Op has `freeze`.
+/// Replaces elements of y with their frozen branches, if a pass is active and Op has `freeze`.
 template <class Op, class Y, class... Inputs>
 void freeze(const ExecutionContext& thread, Op& op, Y& y, const Inputs&... inputs) {
   if constexpr (requires { op.freeze(*thread.frozen_branches, y, inputs...); }) {
@@ -222,7 +222,7 @@ Tensor output(OutputWithResult<Result> output) {
   return std::move(output.y);
 }
 
-/// Returns a function that applies a copy of op, which has not run yet, to N other inputs.
+/// Returns a function that applies a copy of `op` to N other inputs. `op` must not have run yet.
 template <std::size_t N, class Op>
 Recompute make_recompute(const Op& op) {
   if constexpr (std::is_copy_constructible_v<Op>) {

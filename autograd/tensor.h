@@ -174,9 +174,9 @@ class Tensor {
   const std::shared_ptr<GradientSlot>& slot() const;
   /// Makes this the output of an operation: its gradient is accumulated in `slot`.
   void attach(std::shared_ptr<GradientSlot> slot);
-  /// Makes the tensor read only, for all of its handles and for viewed_as() of it: mutable_values()
-  /// throws a ValueError that names `operation`, a literal, whose backward is given it as dL/dy.
-  /// Returns *this.
+  /// Makes the tensor, all its handles and their viewed_as() read-only: mutable_values() throws a
+  /// ValueError that names `operation`, whose backward gets this tensor as dL/dy. `operation` must
+  /// be a string literal. Returns *this.
   Tensor& make_read_only(const char* operation);
   /// Moves values and gradient into given memory, such as a part of one buffer for all parameters;
   /// both need space for size() values at the byte offsets. Handles stay valid.

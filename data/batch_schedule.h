@@ -146,7 +146,7 @@ class BatchSchedule {
   std::optional<std::uint64_t> planned_epoch_;
   std::vector<BatchIndices> plan_;
   LengthsInEpoch in_epoch_;        ///< empty: lengths_ in all epochs
-  std::vector<Lengths> in_group_;  ///< lengths in the epoch by example, valid in group_
+  std::vector<Lengths> in_group_;  ///< by example, in the epoch; valid for examples of group_
   std::optional<Group> group_;
 };
 

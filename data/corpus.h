@@ -84,7 +84,7 @@ struct Corpus {
   std::shared_ptr<const ExampleFile> train_file{};
   std::vector<std::uint32_t> train_kept{};        ///< indices in `train_file`; empty: all
   std::vector<WeightedExamples> train_weights{};  ///< weights of its corpora; empty: all 1
-  std::vector<LineFiles> train_line_files{};      ///< by corpus; empty: as train_lines
+  std::vector<LineFiles> train_line_files{};      ///< per corpus; empty: the files of train_lines
 
   /// The training set with its weights. Empty only for a trained model without its training files.
   /// Valid as long as the corpus.

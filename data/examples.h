@@ -94,9 +94,9 @@ class Examples {
   std::size_t stored_index(std::size_t index) const;
 
  private:
-  const ExampleFile* file_ = nullptr;  ///< null: memory_
+  const ExampleFile* file_ = nullptr;  ///< null if the examples are in memory_
   std::span<const Example> memory_;
-  std::span<const std::uint32_t> kept_;  ///< empty: all
+  std::span<const std::uint32_t> kept_;  ///< empty: all examples
   std::span<const WeightedExamples> parts_;
   std::size_t size_ = 0;
 };

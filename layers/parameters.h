@@ -93,7 +93,7 @@ class Parameters {
   /// The buffers in the order of their creation. Their values may be read and written like the
   /// values of parameters.
   const std::vector<NamedTensor>& buffers() const { return buffers_; }
-  /// The handles of the buffers, in the same order, for their pending updates.
+  /// The buffers as running averages, with their pending updates, in the same order.
   const std::vector<RunningAverage>& averages() const { return averages_; }
   /// Applies all pending updates of the buffers, in order.
   void commit_buffers();

@@ -25,7 +25,7 @@ enum class OptimizerKind {
 
 /// Options of an optimizer. The member initializers are the defaults.
 struct OptimizerOptions {
-  OptimizerKind kind = OptimizerKind::adam;  ///< what make_optimizer() makes
+  OptimizerKind kind = OptimizerKind::adam;  ///< optimizer that make_optimizer() returns
   double momentum = 0.0;                     ///< sgd: in [0, 1)
   double beta1 = 0.9;                        ///< adam, adamw: decay of the first moment, in [0, 1)
   double beta2 = 0.999;                      ///< adam, adamw: decay of the second moment, in [0, 1)

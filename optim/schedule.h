@@ -17,7 +17,7 @@ enum class ScheduleKind {
 
 /// Options of the learning rate schedule. The member initializers are the defaults.
 struct ScheduleOptions {
-  ScheduleKind kind = ScheduleKind::constant;  ///< what make_schedule() makes
+  ScheduleKind kind = ScheduleKind::constant;  ///< schedule that make_schedule() returns
   double learning_rate = 1e-3;                 ///< peak learning rate, > 0
   std::size_t warmup_steps = 0;    ///< steps of linear growth from 0 to the peak; constant: 0
   std::size_t decay_steps = 0;     ///< cosine: step of the minimum, > warmup_steps

@@ -135,7 +135,7 @@ struct GradcheckReport {
 ///
 /// function  computes an output of any shape from the tensors; called many times, with and without
 ///           a tape; must return equal outputs for equal values (dropout: use the same stream).
-/// tensors   float64 leaves that require gradients. Their values are restored, also if `function`
+/// tensors   float64 leaves that require gradients. Their values are restored, even if `function`
 ///           throws, and their gradients are cleared. Other leaves that the function depends on get
 ///           gradients, as in any backward pass.
 /// throws    DTypeError for float32; ValueError for a tensor that requires no gradient, for options

@@ -98,7 +98,7 @@ struct Backward {
 
   void run_tile(const Tile& t, const Gradients<T>& d) const;
   void run_head(std::size_t b, std::size_t head, Gradients<T> d) const;
-  /// Targets of the gradients of a head; the partial sums of dw are (batch, heads, d_k).
+  /// Where the gradients of a head are written. dw_parts  partial sums of dw, (batch, heads, d_k).
   Gradients<T> head_gradients(std::size_t b, std::size_t head, const AttentionTargets<T>& targets,
                               T* dw_parts) const;
 

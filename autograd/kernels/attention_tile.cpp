@@ -171,7 +171,7 @@ void store_products(const AttentionProblem& p, const Tile& t, const Operands<T>&
   store_tile(p, t, s, steps.products);
 }
 
-/// Scores, replaced by -inf (NaN too) where masked and in the padding of rows.
+/// Scores, replaced with -inf (NaN too) where masked and in the padding of rows.
 template <class T>
 void masked_scores(const AttentionProblem& p, const Tile& t, const Operands<T>& o, T* s,
                    const AttentionSteps<T>* steps) {

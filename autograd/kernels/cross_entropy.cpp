@@ -45,7 +45,7 @@ CrossEntropySums row_sums(const CrossEntropyProblem& p, std::int32_t target, con
                        distance_to_all(p, log_sum.largest, x));
 }
 
-/// The sums of one row; replaces its logits by factor * dL/dlogits.
+/// The sums of one row; replaces its logits with factor * dL/dlogits.
 template <class T>
 CrossEntropySums row_sums_and_gradient(const CrossEntropyProblem& p, std::int32_t target,
                                        double factor, T* logits) {

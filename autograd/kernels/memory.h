@@ -49,7 +49,7 @@ class Memory {
   Memory(const Memory& other) noexcept;
   /// Takes the block of `other` and leaves `other` empty.
   Memory(Memory&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
-  /// Releases its block and becomes another handle of the block of `other`.
+  /// Releases the current block and shares the block of `other`.
   Memory& operator=(Memory other) noexcept {
     std::swap(block_, other.block_);
     return *this;

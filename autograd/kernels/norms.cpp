@@ -17,7 +17,7 @@ namespace {
 inline constexpr std::size_t rows_per_chain = 64;
 
 /// n sums over all rows, in an order that depends on `rows` only. add_rows(begin, end, sums) adds
-/// the rows [begin, end) to n sums; it is called for every row, also if `out` is null.
+/// the rows [begin, end) to n sums; it is called for every row, even if `out` is null.
 template <class T, class AddRows>
 void sum_over_rows(std::size_t rows, std::size_t n, const AddRows& add_rows, Target<T> out) {
   const std::size_t per_block = rows_per_block(rows);
@@ -100,7 +100,7 @@ void layer_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* w
                          const T* means, const T* rstds, const T* g, Target<T> dx,
                          Target<T> dweight, Target<T> dbias) {
   const Memory workspace(2 * n * sizeof(T));
-  T* const totals = reinterpret_cast<T*>(workspace.data());  // of g * xh, then of g
+  T* const totals = reinterpret_cast<T*>(workspace.data());  // n sums of g * xh, then n sums of g
   const auto same = [](const Vec<T>& v) { return v; };
   const auto backward_rows = [&](std::size_t begin, std::size_t end, T* sums) {
     for (std::size_t i = begin; i < end; ++i) {

@@ -43,7 +43,7 @@ void update_vectors(std::size_t n, Update&& update, const T* gradient, Element*.
          PaddedTail<T>(arrays + full, n - full).data()...);
 }
 
-/// `value` with subnormal numbers replaced by 0. Otherwise decaying state, such as the moments of
+/// `value` with subnormal numbers replaced with 0. Otherwise decaying state, such as the moments of
 /// an embedding row whose word no longer occurs, becomes subnormal. Arithmetic on subnormal numbers
 /// is slow: a step of Adam took 25 times as long.
 template <class T>

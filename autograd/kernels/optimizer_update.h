@@ -30,7 +30,7 @@ inline namespace TAPESTRY_KERNELS_NAMESPACE {
 ///     v <- beta2 v + (1 - beta2) h^2
 ///     p <- p - (step_size m / (root_scale sqrt(v) + epsilon) + decoupled_decay p)
 ///
-/// Subnormal values of m and v are replaced by 0.
+/// Subnormal values of m and v are replaced with 0.
 template <class T>
 void adam_update(std::size_t n, const AdamCoefficients& c, const T* g, T* p, T* m, T* v);
 

@@ -15,7 +15,7 @@ double log(double x);
 double sin(double x);
 double cos(double x);
 /// x^y, by multiplications if y is an integer of at most 64, otherwise e^(y log |x|), with the sign
-/// of x for odd y. NaN for x < 0 unless y is an integer, and for a y that is NaN, also if x is 1.
+/// of x for odd y. NaN for x < 0 unless y is an integer, and if y is NaN, even if x is 1.
 /// A zero x counts as positive.
 double pow(double x, double y);
 

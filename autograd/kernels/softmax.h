@@ -53,7 +53,7 @@ void log_softmax_row_backward(std::size_t n, const T* y, const T* dy, Target<T> 
 template <class T>
 void top_log_softmax_row(std::size_t n, std::size_t k, const T* x, std::int32_t* ids, T* values);
 
-/// Of one row x of n.
+/// The log-sum-exp of one row x of n logits.
 template <class T>
 LogSumExp<T> log_sum_exp(std::size_t n, const T* x);
 

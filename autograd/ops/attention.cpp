@@ -85,7 +85,7 @@ const T* data(const Tensor& x) {
   return x.defined() ? x.values<T>().data() : nullptr;
 }
 
-/// A step of a trace before it is computed, and where its values go.
+/// Sets `step` to a new tensor filled with `value`. Returns where to write the values of the step.
 template <class T>
 T* new_step(const Tensor& like, const kernels::AttentionProblem& p, double value, Tensor& step) {
   step = Tensor::full({p.batch, p.heads, p.n_q, p.n_k}, value, like.dtype());

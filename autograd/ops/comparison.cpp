@@ -95,7 +95,7 @@ struct Maximum {
   static constexpr const char* formula = "y = max(a, b)";
   static constexpr const char* derivative =
       "dL/da = dL/dy where a > b, dL/db = dL/dy where b > a, half each where they are equal";
-  Tensor share{};  // of a in the gradient
+  Tensor share{};  // the share of dL/dy that is added to dL/da
 
   Tensor forward(const Tensor& a, const Tensor& b) {
     share = broadcast_values(name, Binary::max_gradient_share, a, b);

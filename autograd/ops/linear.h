@@ -113,7 +113,7 @@ class PackedWeights {
   };
 
   ContextGuard<&ExecutionContext::packed_weights> active_;
-  std::shared_mutex mutex_;  // of copies_
+  std::shared_mutex mutex_;  // guards copies_
   std::unordered_map<const void*, Copy> copies_;
 };
 

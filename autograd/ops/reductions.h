@@ -105,7 +105,7 @@ struct VarianceOptions {
   /// Number subtracted from the number of elements n: 1 for the unbiased estimate (the default of
   /// PyTorch), 0 for the biased variance, which norms use.
   double correction = 1.0;
-  bool keep_dims = false;  ///< whether reduced axes stay, with an extent of 1
+  bool keep_dims = false;  ///< whether reduced axes are kept with extent 1
 };
 
 /// Variance over some axes: sum of (x - mean(x))^2 / (n - correction), in two passes.

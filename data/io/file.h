@@ -150,7 +150,7 @@ class OpenFile {
 
   /// Fills `bytes` from `offset`.
   ///
-  /// throws  FileError, also if the file is too short.
+  /// throws  FileError, including if the file is too short.
   void read_all_at(std::uint64_t offset, std::span<std::byte> bytes) const;
 
   /// throws  FileError if the file has changed since it was opened, or if its size is not

@@ -64,7 +64,7 @@ class CachedExamples {
     if (temporary_) fs::remove(new_path_, ignored);
   }
 
-  /// The existing file; null if it is missing or cannot be used. Adds a note in the second case.
+  /// The existing file; null if it is missing. Null with a note if it cannot be used.
   std::shared_ptr<const ExampleFile> find(std::vector<std::string>& notes) const {
     if (existing_path_.empty()) return nullptr;
     const auto recreated = [&notes](const DataError& error) {

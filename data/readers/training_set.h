@@ -35,7 +35,7 @@ using FindTooLong =
     std::function<std::optional<DataError>(std::string_view part, const ExampleLengths& lengths,
                                            const LineFiles& files, std::size_t line)>;
 
-/// Collects the lines of one part of a corpus that cannot be used.
+/// Collects the unusable lines of one part of a corpus.
 class BadLines {
  public:
   /// Maximum number of lines that a message names; other lines are only counted.

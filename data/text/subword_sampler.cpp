@@ -170,8 +170,8 @@ class Lattice {
   }
 
   std::vector<Edge> edges_ = std::vector<Edge>(1);  ///< edge 0 ends a list
-  std::vector<std::size_t> last_edge_;              ///< by end
-  std::vector<Scaled> forward_;                     ///< by end: sum of the weights of its edges
+  std::vector<std::size_t> last_edge_;              ///< by end position
+  std::vector<Scaled> forward_;                     ///< by end position: total weight of its edges
 };
 
 /// The pieces of a BPE model.

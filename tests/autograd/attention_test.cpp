@@ -157,7 +157,7 @@ TEST_CASE("keys that no query may attend to are NaN, masked, and without weight 
   CHECK(std::isnan(products[11]));
 }
 
-TEST_CASE("an attention tracer changes no bit of a call and traces recorded calls only") {
+TEST_CASE("an attention tracer does not change results and traces only recorded calls") {
   for (const DType dtype : {DType::float32, DType::float64}) {
     const Tensor x = random_leaf({2, 70, 8}, 1).detach().to(dtype).set_requires_grad(true);
     const AttentionOptions options{.num_heads = 2,
@@ -301,7 +301,7 @@ TEST_CASE("a mask rejects negative lengths, naming the position, and a wrong num
 }
 
 TEST_CASE(
-    "each extent of a keep-mask and the number of lengths must match, also in combined masks") {
+    "each extent of a keep-mask and the number of lengths must match, even in combined masks") {
   const auto keep = [](std::size_t batch, std::size_t n_q, std::size_t n_k) {
     return AttentionMask::keep(batch, n_q, n_k, std::vector<std::uint8_t>(batch * n_q * n_k, 1));
   };

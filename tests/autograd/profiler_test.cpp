@@ -69,9 +69,9 @@ TEST_CASE("an operation has a row for its forward pass and one for its backward 
     tape.backward(y, ones({2, 4}));
   }
   const Profile profile = profiler.profile();
-  // 2 * 2 * 3 * 4 operations; x, weight, bias and y.
+  // 2 * 2 * 3 * 4 operations. Bytes of x, weight, bias and y.
   check_row(profile, "linear", Phase::forward, 1, 48, 8 * (6 + 12 + 4 + 8));
-  // only dweight needs a product; dy, and weight and bias with their gradients.
+  // Only dweight needs a product. Bytes of dy, weight, bias, dweight and dbias.
   check_row(profile, "linear", Phase::backward, 1, 48, 8 * (8 + 2 * (12 + 4)));
   CHECK(find(profile, "linear", Phase::inference) == nullptr);
 }

@@ -166,7 +166,7 @@ TEST_CASE("ids are indexed along their first axis, as tensors are") {
   CHECK(Ids(Shape{2, 0})[Ids::from({1})].shape() == Shape{1, 0});
 }
 
-TEST_CASE("an index out of range of ids is rejected") {
+TEST_CASE("an out-of-range index into ids is rejected") {
   const Ids rows{{1, 2, 3}, {4, 5, 6}};
   check_error<ValueError>("ids:|(1, 0)|2|0|1|(2, 3)", [&] { rows[Ids{{0, 1}, {2, 0}}]; });
   CHECK_THROWS_AS(rows[Ids::from({-1})], ValueError);

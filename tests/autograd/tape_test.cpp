@@ -206,7 +206,7 @@ TEST_CASE("under NoGrad nothing is recorded, except on a tape that begins inside
   CHECK(tape.size() == 0);
 }
 
-TEST_CASE("results computed under NoGrad are constants, also if an exception ended it") {
+TEST_CASE("results computed under NoGrad are constants, even if an exception ended it") {
   const Tensor x = leaf(3.0);
   Tape tape;
   Tensor constant;

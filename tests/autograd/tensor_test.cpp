@@ -291,7 +291,7 @@ TEST_CASE("handles of one tensor have the same identity, views and equal tensors
   CHECK(Tensor::scalar(3.0).identity() != x.identity());
 }
 
-TEST_CASE("a list of values is a tensor of one axis, a list of rows of two") {
+TEST_CASE("a list of values makes a tensor with one axis, a list of rows one with two axes") {
   const Tensor row = Tensor::from({1.0, 2.5});
   CHECK(row.shape() == Shape{2});
   CHECK(row.dtype() == DType::float32);

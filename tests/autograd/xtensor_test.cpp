@@ -58,7 +58,7 @@ TEST_CASE("as_xtensor rejects an element type that differs from the tensor's") {
   CHECK_THROWS_AS(as_xtensor<double>(Tensor::zeros({2}, DType::float32)), DTypeError);
 }
 
-TEST_CASE("ids are xtensor expressions, and expressions of whole numbers are ids") {
+TEST_CASE("ids convert to xtensor expressions, and integer expressions convert to ids") {
   const Ids ids{{1, 2, 3}, {4, 5, 6}};
   CHECK(xt::sum(as_xtensor(ids))() == 21);
   CHECK(as_xtensor(ids)(1, 2) == 6);

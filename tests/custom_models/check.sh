@@ -138,7 +138,7 @@ expect 0 'done: 3 steps' train classifier.yaml train.run_dir=run-plain
 expect 0 'done: 3 steps' train attentive.yaml train.run_dir=run-own model.masks_padding=false
 grep -q 'masks_padding: false' run-own/config.yaml || fail 'a custom key is not stored'
 
-# Mistakes in the code of a model name it, also before the first step of a run.
+# Errors in the code of a model name the model, even before the first step of a run.
 config wrong 'task: toy_sentences' "${sizes[@]}"
 wrong() {
   local command
@@ -182,7 +182,7 @@ grep -qx 'hint: use the program that wrote the run' printed || fail "report: $(c
 [ "$(grep -c . printed)" = 3 ] || fail "report: $(cat printed)"
 WRONG_REGISTRATION=absent expect 4 'model.kind `wrong` is unknown to this program' evaluate run-wrong
 
-# Mistakes in the options name the model as well.
+# Errors in the options name the model as well.
 registration() {
   WRONG_REGISTRATION=$1 expect 1 "$name: error: custom model $2" check my_tagger.yaml
 }

@@ -171,7 +171,7 @@ TEST_CASE("batches limited by tokens have every pair once and all the rows that 
         CHECK(rows * longest <= most);
         smaller += (rows + 1) * longest <= most ? 1 : 0;
       }
-      CHECK(smaller <= 1);  // the last batch of the shortest pairs
+      CHECK(smaller <= 1);  // only the last batch has room for one more row
     }
   }
 }

@@ -84,7 +84,7 @@ void* counted(void* memory) {
 
 }  // namespace
 
-// Definitions in a program replace the definitions in libraries, also for calls from libraries.
+// Definitions in a program replace the definitions in libraries, even for calls from libraries.
 extern "C" {
 void* malloc(std::size_t size) { return fails(size) ? nullptr : counted(__libc_malloc(size)); }
 

@@ -55,7 +55,7 @@ bool covers(const DiskChange& flush, const DiskChange& change) {
   return flush.kind == Kind::flush_file && change.kind == Kind::write && change.file == flush.file;
 }
 
-/// An outcome for the data of a file that was not flushed.
+/// A possible outcome for unflushed data of a file.
 struct DataFate {
   std::string what;
   std::size_t block = 512;

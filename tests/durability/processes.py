@@ -174,7 +174,7 @@ class Plan:
 
 
 def check_config(options, folder, name):
-    """Any number of processes ends with the files of one process, also in a resumed run."""
+    """Any number of processes ends with the files of one process, even in a resumed run."""
     plan = Plan(options.full)
 
     def train(parts):

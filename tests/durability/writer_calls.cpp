@@ -43,7 +43,7 @@ Fault read_fault() {
   return fault;
 }
 
-std::atomic<long> calls{0};   // number of calls of all threads except the main thread
+std::atomic<long> calls{0};   // number of calls by threads other than the main thread
 std::atomic<long> failed{0};  // number of calls that were not executed
 
 /// The name of the call that failed first.

@@ -162,7 +162,7 @@ TEST_CASE("a Sequential applies layers and functions in order") {
   }
 }
 
-TEST_CASE("a Sequential passes the mode to layers that differ in training, also when nested") {
+TEST_CASE("a Sequential passes the mode to layers that differ in training, even when nested") {
   Parameters parameters(DType::float64, 1);
   const Scope scope(parameters);
   const Dropout dropout(scope / "dropout", 0.5);

@@ -19,7 +19,7 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-/// The stacks of an encoder and of a decoder, by the same cases.
+/// Encoder and decoder stacks, tested with the same cases.
 namespace {
 
 constexpr double rounding = 1e-9;  // an epsilon of 1e-12 moves norms by less
@@ -162,8 +162,7 @@ TEST_CASE_TEMPLATE("each part of a layer drops by its own rate", Of, OfEncoder, 
   }
 }
 
-TEST_CASE_TEMPLATE("a stack ends with a norm only where norms come first", Of, OfEncoder,
-                   OfDecoder) {
+TEST_CASE_TEMPLATE("a stack ends with a norm only if it is pre-norm", Of, OfEncoder, OfDecoder) {
   for (const NormPlacement placement : {NormPlacement::pre, NormPlacement::post}) {
     const bool pre = placement == NormPlacement::pre;
     const MadeStack<typename Of::Stack> made(2, Of::stack(tiny(placement)));

@@ -81,13 +81,15 @@ struct TwoLinears {
 
 }  // namespace
 
-TEST_CASE("a frozen parameter has no gradient and changes no other, in models of every kind") {
+TEST_CASE(
+    "a frozen parameter has no gradient; other gradients are unchanged, in models of every kind") {
   for (const ModelKind kind : every_model_kind) {
     check_each_frozen_separately(with_kind(small(), kind), labels_for(kind));
   }
 }
 
-TEST_CASE("a frozen parameter has no gradient and changes no other, for every choice of layers") {
+TEST_CASE(
+    "a frozen parameter has no gradient; other gradients are unchanged, for all layer choices") {
   const Normalization norms[] = {Normalization::layer_norm, Normalization::rms_norm,
                                  Normalization::batch_norm};
   std::size_t next = 0;

@@ -222,7 +222,7 @@ TEST_CASE("parameter-free attention weights the vectors themselves by softmax(X 
   }
 }
 
-TEST_CASE("a window restricts attention in addition to its mask, and none leaves it unchanged") {
+TEST_CASE("a window restricts attention in addition to its mask; no window leaves it unchanged") {
   const Attention attention(4, {.num_heads = 2, .window = 1});
   const Tensor x = random_leaf({2, 5, 4}, 1);
   const auto w = values_of(weights_of(attention.layer, x, x, AttentionMask::padding({5, 4})));

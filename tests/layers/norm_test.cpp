@@ -128,7 +128,7 @@ Tensor train(const MadeBatchNorm& made, const Tensor& x) {
 
 }  // namespace
 
-TEST_CASE("a batch norm without padding accepts any leading axes, also in a Sequential") {
+TEST_CASE("a batch norm without padding accepts any leading axes, even in a Sequential") {
   const Tensor x = random_normal({3, 4, 2}, RandomStream(1), DType::float64);
   MadeBatchNorm made(2, DType::float64, 4.0);
   for (const Mode& mode : {Mode::training(RandomStream(1)), Mode::inference()}) {

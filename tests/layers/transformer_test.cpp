@@ -275,7 +275,7 @@ TEST_CASE("dropout at rate 1 gives finite logits and gradients, and zero gradien
   CHECK_FALSE(all_zero(values_of(parameter(model.parameters, "output.bias").grad())));
 }
 
-TEST_CASE("backward through the encoder gives its parameters gradients, and the decoder's none") {
+TEST_CASE("backward through the encoder reaches the parameters of the encoder and no others") {
   const TestTransformer model(small());
   Tape tape;
   const Tensor memory = model.transformer.encode(source, Mode::inference());

@@ -47,7 +47,7 @@ TEST_CASE("the weight average moves by 1 - decay, and faster in the first update
   }
 }
 
-TEST_CASE("the weight average of a constant equals the constant in every bit") {
+TEST_CASE("the weight average of a constant equals the constant bit for bit") {
   const std::vector<double> values{1.0, 1.0 / 3, -0.7, 1e-30, 3e38, 0.0};
   for (const DType dtype : dtypes) {
     const std::vector<NamedTensor> p{leaf("p", {6}, values, dtype)};
@@ -90,7 +90,7 @@ TEST_CASE("swap() exchanges values and averages, and reset() sets the averages t
   check_values(average.state().at(1).tensor, {30});
 }
 
-TEST_CASE("a weight average has the same bits on any number of threads, in every element") {
+TEST_CASE("every element of a weight average has the same bits on any number of threads") {
   const auto updated = [](std::size_t threads) {
     const Threads count(threads);
     const std::vector<NamedTensor> p{leaf("p", {400, 101}, uneven(40400, 1), DType::float32)};

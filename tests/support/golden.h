@@ -66,7 +66,7 @@ class Golden {
     return tensors_.find(name)->second;
   }
 
-  /// An input in the precision of the comparison: always the same leaf, if it is differentiated.
+  /// An input in the precision of the comparison. Repeated calls return the same tensor.
   Tensor operator[](const std::string& input) {
     const auto found = inputs_.find(input);
     if (found != inputs_.end()) return found->second;

@@ -17,8 +17,8 @@
 
 namespace tapestry::test {
 
-/// Whether this system has no pseudo-terminals, such as a container without /dev/pts; the test is
-/// then skipped with a message.
+/// Whether the system has no pseudo-terminals, as in a container without /dev/pts. If so, reports
+/// that the test is skipped.
 inline bool has_no_terminals() {
   std::error_code ignored;
   const bool mounted = std::filesystem::exists("/dev/pts/ptmx", ignored);

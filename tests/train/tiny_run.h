@@ -93,7 +93,7 @@ class TinyRun {
   std::vector<std::byte> metrics() const {
     return read_binary_file(directory_.path() / "metrics.csv").bytes;
   }
-  /// The columns of the rows of metrics.csv, without its heading; of one split if it is given.
+  /// The fields of each row of metrics.csv except the header, of all splits or only of `split`.
   std::vector<std::vector<std::string>> metrics_rows(const std::string& split = "") const {
     std::ifstream table(directory_.path() / "metrics.csv");
     std::vector<std::vector<std::string>> rows;

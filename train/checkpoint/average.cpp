@@ -34,7 +34,7 @@ std::string averaged_path(const std::string& path, const std::string& group) {
 /// Adds the values of an array to `sums`, which is empty before the first array.
 void add_values(const StoredArray& array, std::vector<double>& sums) {
   visit_elements(array, [&sums](const auto& values) {
-    sums.resize(values.size(), -0.0);  // -0.0 + x has the bits of x, also for x = -0.0
+    sums.resize(values.size(), -0.0);  // -0.0 + x equals x bit for bit, even for x = -0.0
     std::ranges::transform(values, sums, sums.begin(),
                            [](auto value, double sum) { return sum + static_cast<double>(value); });
   });

@@ -71,7 +71,7 @@ class GroupCopy {
     }
   }
 
-  /// Copies to whole tensors.
+  /// Copies into whole tensors, not into ranges of them.
   GroupCopy(const std::string& group, const std::vector<NamedTensor>& tensors)
       : GroupCopy({.group = group,
                    .tensors = tensors,

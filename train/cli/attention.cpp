@@ -36,7 +36,7 @@ struct AttentionSubject {
 
 struct Arguments {
   std::string model;                   ///< a config file, run directory or checkpoint
-  std::vector<std::string> overrides;  ///< section.key=value; for a run, only data files
+  std::vector<std::string> overrides;  ///< section.key=value; of a run, only data.KEY=FILE
   std::size_t example = 1;             ///< index of the held-out example, from 1
   std::optional<std::string> text;     ///< text to read instead of an example
   std::string layer;                   ///< path of the layer to show; empty: all layers

@@ -17,7 +17,7 @@ namespace {
 
 struct Arguments {
   std::string model;                   ///< a config file, run directory or checkpoint
-  std::vector<std::string> overrides;  ///< section.key=value; for a run, only data files
+  std::vector<std::string> overrides;  ///< section.key=value; of a run, only data.KEY=FILE
   bool json = false;
   std::size_t threads = 0;
 };

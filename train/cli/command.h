@@ -170,7 +170,7 @@ CLI::Validator not_empty();
 /// Accepts the values of a config domain. Help lists the words of OneOf as {a,b}.
 CLI::Validator within(const Domain& domain);
 
-/// Accepts these texts.
+/// Accepts only the texts in `choices`.
 inline CLI::Validator one_of(const std::vector<std::string>& choices) {
   return within(OneOf{choices});
 }

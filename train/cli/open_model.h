@@ -19,7 +19,7 @@ struct ModelWithData {
   Corpus corpus;
   ModelOrigin origin;
   bool trained;                  ///< false for the initial values of a config
-  std::unique_ptr<Model> model;  ///< float64
+  std::unique_ptr<Model> model;  ///< with float64 parameters
 
   /// The first examples of the training set, at most `rows`. If the training files of a trained
   /// model are missing, takes them from a held-out set.

@@ -232,7 +232,7 @@ ArrayStore record_step(StepComputer& computer, bool activations, RunStep& step) 
 /// Compares the parameters after each step with the digests that the run has recorded.
 class DigestCheck {
  public:
-  /// has_changed  true if the run was changed after the start of the replay: compares nothing
+  /// has_changed  true if the run was changed after the start of the replay; disables the check
   DigestCheck(const RunDirectory& directory, const Parameters& parameters, bool has_changed) {
     if (has_changed) return;
     table_ = read_digests(read_events_file(directory.path()));

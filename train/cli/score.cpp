@@ -195,7 +195,7 @@ class PairScorer {
     pairs_.clear();
   }
 
-  /// Reports the scores of all pairs together.
+  /// Prints the total and mean scores of all pairs.
   void finish() const {
     warnings_.finish();
     if (count_ == 0) return;

@@ -40,7 +40,7 @@ enum class OnNan {
 /// Format of the gradients that processes of a parallel run exchange, see GradientSum.
 enum class GradientFormat {
   full,     ///< the type of the parameters
-  bfloat16  ///< sums over micro-batches are rounded to bfloat16, also in a run of one process
+  bfloat16  ///< sums over micro-batches are rounded to bfloat16, even in a run of one process
 };
 
 /// Which compiled kernels a process uses, see autograd/instruction_set.h.

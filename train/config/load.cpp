@@ -55,7 +55,7 @@ bool is_inside(const std::string& path, const std::filesystem::path& folder) {
   return !rest.empty() && *rest.begin() != "..";
 }
 
-/// `path` with the folder `from` replaced by `to`.
+/// `path` with the folder `to` in place of `from`.
 std::string move_path(const std::string& path, const std::filesystem::path& from,
                       const std::filesystem::path& to) {
   const auto rest = std::filesystem::path(path).lexically_relative(from);

@@ -14,8 +14,8 @@ namespace tapestry {
 /// The attention weights of one layer on one example.
 struct LayerAttention {
   std::string layer;            ///< the path of the layer, such as "encoder.layers.0.self_attn"
-  Tokens queries;               ///< the query tokens, by name
-  Tokens keys;                  ///< the key tokens, by name
+  Tokens queries;               ///< names of the query tokens
+  Tokens keys;                  ///< names of the key tokens
   std::size_t num_heads = 0;    ///< number of heads
   std::vector<double> weights;  ///< (num_heads, queries, keys); each row sums to 1
 

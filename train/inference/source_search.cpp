@@ -222,7 +222,7 @@ std::vector<SourceSearch::Extension> SourceSearch::sampled_extensions(const Next
   return kept;
 }
 
-/// Replaces the hypotheses by the extensions. The first extension of a hypothesis stays in its
+/// Replaces the hypotheses with the extensions. The first extension of a hypothesis stays in its
 /// slot, so that as few rows of the caches as possible are copied.
 std::vector<std::size_t> SourceSearch::occupy_slots(const std::vector<Extension>& extensions) {
   const std::size_t slots = SourceSearch::slots(*options_);

@@ -34,7 +34,7 @@ struct LoadedRun {
 
   // Only for a new run.
   std::optional<TrainedModel> pretrained{};  ///< the model of train.initialize_from
-  std::unique_ptr<RunLock> cache_lock{};     ///< held since the cache of the data was made
+  std::unique_ptr<RunLock> cache_lock{};     ///< lock of the data cache, held since it was created
 
   // Only for a resumed run.
   std::optional<ResumePlan> resumed{};

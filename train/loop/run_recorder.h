@@ -21,9 +21,9 @@ namespace tapestry {
 /// Records a run that is being trained in its events.jsonl and, with train.tensorboard, in event
 /// files of TensorBoard.
 ///
-/// Changes no bit of the run. Before start(), and after an error that ends the recording, all other
-/// functions do nothing. Errors are printed as warnings. A lack of memory only loses the record of
-/// that call; any other exception ends the recording.
+/// Does not change results. Before start(), and after an error that ends the recording, all other
+/// functions do nothing. Errors are printed as warnings. Running out of memory only loses the
+/// record of that call; any other exception ends the recording.
 class RunRecorder {
  public:
   /// All arguments, and what `run` refers to, must outlive the recorder.

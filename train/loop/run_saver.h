@@ -143,7 +143,7 @@ class RunSaver {
   std::set<std::string> reported_problems_;  ///< deletion problems in earlier reports
   bool warned_of_thread_ = false;            ///< about a missing thread
   Clock::duration max_save_time_{0};
-  BackgroundTask writer_;  ///< in rank 0; the last member: ends before what it writes to
+  BackgroundTask writer_;  ///< on rank 0; declared last, so destroyed first
 };
 
 }  // namespace tapestry

@@ -29,7 +29,7 @@ std::vector<SetScores> score_held_out_sets(const TrainedModel& trained, const Co
 struct LabelGroup {
   std::string name;          ///< "4-15"
   std::uint64_t labels = 0;  ///< number of labels
-  std::uint64_t hits = 0;    ///< labels that the model predicts
+  std::uint64_t hits = 0;    ///< labels predicted correctly
 };
 
 /// How often a class is predicted for each class.
@@ -44,10 +44,10 @@ struct Confusion {
 /// Accuracy on a held-out set, with the labels before a position known to the model.
 struct HeldOutAccuracy {
   std::size_t examples = 0;                ///< number of scored examples
-  std::uint64_t labels = 0, hits = 0;      ///< labels of the scored examples, and predicted labels
+  std::uint64_t labels = 0, hits = 0;      ///< their labels, and those predicted correctly
   std::vector<LabelGroup> by_length{};     ///< labels by tokens of their example; empty for images
   std::vector<LabelGroup> by_frequency{};  ///< labels by their frequency; empty for classes
-  bool frequency_of_training = false;      ///< frequencies in the training set; else in this set
+  bool frequency_of_training = false;      ///< counted in the training set, not in this set
   Confusion confusion{};                   ///< predictions by class; empty for tokens
   std::vector<ExampleLoss> losses{};       ///< losses of the scored examples; indices in the set
 };

@@ -13,7 +13,7 @@
 
 namespace tapestry {
 
-/// A parameter as a summary needs it.
+/// Name and shape of a parameter, and whether it is frozen.
 struct ParameterShape {
   std::string name;  ///< `encoder.layers.0.self_attn.q_proj.weight`
   Shape shape;
@@ -25,9 +25,9 @@ struct ParameterShape {
 /// A part of a model, or several consecutive parts that are alike: the layers of a stack.
 struct ModelBlock {
   std::string path;                     ///< `encoder.norm`, or `encoder.layers.0-5`
-  std::size_t count = 1;                ///< number of parts that are alike
-  std::uint64_t parameters = 0;         ///< values of one of them
-  std::vector<ParameterShape> tensors;  ///< tensors of one of them, names relative to its path
+  std::size_t count = 1;                ///< number of identical parts
+  std::uint64_t parameters = 0;         ///< number of values of one part
+  std::vector<ParameterShape> tensors;  ///< tensors of one part, named relative to its path
 };
 
 /// The parameters of a model by blocks.

@@ -28,7 +28,7 @@ ResumedCorpus load_same_corpus(const Config& config, const ArrayStore& arrays,
 
 /// Data of a trained model for commands.
 enum class DataUse {
-  scores,   ///< needs a validation or a test set, if the config names one
+  scores,   ///< needs the validation or test set, if the config has one
   examples  ///< needs some examples of any set
 };
 

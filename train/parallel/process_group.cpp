@@ -161,7 +161,7 @@ std::vector<std::string> ProcessGroup::gather(const std::string& mine) {
   MessageWriter writer;
   writer.put(mine);
   std::string all = writer.take();
-  std::size_t distance = 1;  // to the process that this one reports to
+  std::size_t distance = 1;  // in ranks, to the parent in the tree
   for (; distance < size() && rank() % (2 * distance) == 0; distance *= 2) {
     if (rank() + distance < size()) all += receive_message(rank() + distance);
   }

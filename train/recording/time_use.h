@@ -25,7 +25,7 @@ enum class TimePart : std::uint8_t {
   anomaly_checks,  ///< checks of train.detect_anomaly, which forward and backward exclude
   exchange,        ///< exchanging gradients and parameters with other processes
   optimizer,       ///< gradient norm, update of the weights, running average of the weights
-  validation,      ///< validation, with decoding
+  validation,      ///< validation, including decoding
   saving,          ///< copying the state, and waiting for an earlier save to finish
   reports,         ///< writing reports, see train.report_every
   recording        ///< writing files for reports, `diff` and TensorBoard

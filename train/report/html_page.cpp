@@ -11,7 +11,7 @@ std::string_view content_of(std::string_view name) {
   return std::ranges::find(page_files(), name, &PageFile::name)->content;
 }
 
-/// Replaces the first occurrence of `placeholder` by `text`.
+/// Replaces the first occurrence of `placeholder` with `text`.
 void fill_in(std::string& page, std::string_view placeholder, std::string_view text) {
   page.replace(page.find(placeholder), placeholder.size(), text);
 }

@@ -198,7 +198,7 @@ void add_saved_history(const ArrayStore& snapshot, const std::string& place, Run
   }
 }
 
-/// Replaces the curves of metrics.csv, which is only written with the next checkpoint, by the
+/// Replaces the curves of metrics.csv, which is only written with the next checkpoint, with the
 /// metrics so far.
 void use_current_metrics(const std::string& csv, RunHistory& history) {
   std::vector<NamedCurve> curves = metric_curves(csv, "metrics");

@@ -30,9 +30,9 @@ std::uint64_t read_resident_bytes(const std::filesystem::path& root = "/");
 /// The peak resident memory of this process so far, in bytes; 0 if it cannot be determined.
 std::uint64_t read_peak_resident_bytes(const std::filesystem::path& root = "/");
 
-/// Installs a terminate handler that reports a lack of memory and exits with `code`. It handles an
-/// uncaught std::bad_alloc, and a termination without an active exception, which happens if no
-/// memory is left for an exception object. Call it at the start of a program.
+/// Installs a terminate handler that reports that no memory is left and exits with `code`. It
+/// handles an uncaught std::bad_alloc, and a termination without an active exception, which happens
+/// if no memory is left for an exception object. Call it at the start of a program.
 void set_out_of_memory_exit_code(int code);
 
 /// Makes threads work under small limits. Each thread gets a stack of at least 1 MiB, which libhdf5

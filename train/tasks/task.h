@@ -144,7 +144,7 @@ struct NetworkSizes {
 struct EvaluationSet {
   const std::vector<Example>& examples;  ///< the examples
   const std::vector<std::string>&
-      target_texts;        ///< their targets as text, or none, see ExampleLines
+      target_texts;        ///< targets as text, may be empty; see ExampleLines
   const TextCodec& codec;  ///< between text and ids
   WorkShare share{};       ///< this process's share of the evaluation
 };

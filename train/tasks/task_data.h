@@ -43,8 +43,8 @@ BatchLengths batch_lengths(const Config& config);
 /// train.batch_tokens.
 ///
 /// corpus  must outlive the schedule
-/// throws  DataError as subword_regularization(), and as require_fitting_examples() if the batches
-///         have a number of tokens.
+/// throws  DataError as subword_regularization(); with train.batch_tokens also as
+///         require_fitting_examples().
 BatchSchedule make_batch_schedule(const Corpus& corpus, const Config& config);
 
 /// Checks that no example of a corpus has more tokens than the model of a config has positions, and

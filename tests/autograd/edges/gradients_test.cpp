@@ -73,7 +73,7 @@ std::vector<Results> all_results() {
 
 }  // namespace
 
-TEST_CASE("gradients of every operation are added to a gradient that already exists") {
+TEST_CASE("gradients of every operation are added to an existing gradient") {
   for_every_operation(3, {1, 5, 19}, [](const OperationCase& operation) {
     const Operands leaves = leaves_of(operands_of(operation, DType::float64));
     for (int pass = 0; pass < 2; ++pass) {  // two uses on each of two tapes

@@ -187,7 +187,7 @@ TEST_CASE("gradcheck rejects a function that differs when branches are frozen") 
   CHECK_THROWS_AS(gradient_error(two_faced, {x}), ValueError);
 }
 
-TEST_CASE("gradcheck accepts a zero gradient where differences have rounding errors only") {
+TEST_CASE("gradcheck accepts a zero gradient if finite differences are only rounding errors") {
   const Tensor x = random_leaf({6}, 1);
   const Tensor shift = Tensor::scalar(0.3, DType::float64).set_requires_grad(true);
   const NamedTensor named[] = {{"x", x}, {"shift", shift}};

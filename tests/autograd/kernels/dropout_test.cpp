@@ -58,7 +58,7 @@ double deviation(const std::vector<float>& a, const std::vector<float>& b, std::
 
 }  // namespace
 
-TEST_CASE("the dropout kernel drops at rates that 16 bits cannot hold, and keeps the mean") {
+TEST_CASE("the dropout kernel drops at rates that 16 bits cannot represent, and keeps the mean") {
   constexpr std::size_t n = std::size_t{1} << 24, part = std::size_t{1} << 18;
   const std::vector<float> ones(part, 1.0F);
   std::vector<float> y(part);

@@ -137,7 +137,7 @@ TEST_CASE("parallel_for throws one of the exceptions if every piece throws") {
   }
 }
 
-TEST_CASE("num_threads() is what set_num_threads() was given, and at least 1") {
+TEST_CASE("num_threads() returns the number that was set, but at least 1") {
   const Threads count(3);
   CHECK(num_threads() == 3);
   set_num_threads(0);

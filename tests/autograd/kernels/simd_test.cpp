@@ -124,7 +124,7 @@ TEST_CASE("map_and_sum writes n values, possibly in place, and sums each of them
   check_map_and_sum<double>();
 }
 
-TEST_CASE("max_of of negative values ignores the filling of the last vector") {
+TEST_CASE("the maximum of negative values ignores the padding of the last vector") {
   for (const std::size_t n : {1, 5, 9, 17, 33}) {
     const std::vector<float> a(n, -3.0F);
     CHECK(max_value(n, a.data()) == -3.0F);
@@ -187,8 +187,8 @@ TEST_CASE_TEMPLATE("exp of an element does not depend on the other elements of i
   CHECK(different == 0);
 }
 
-TEST_CASE_TEMPLATE("exp_nonpositive has the bits of exp, but 0 where exp is subnormal", T, float,
-                   double) {
+TEST_CASE_TEMPLATE("exp_nonpositive equals exp bit for bit, but is 0 where exp is subnormal", T,
+                   float, double) {
   std::size_t different = 0;
   for (const T x : arguments<T>()) {
     if (x > T(0)) continue;

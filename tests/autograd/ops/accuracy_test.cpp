@@ -135,7 +135,7 @@ TEST_CASE("vectorized functions have the documented errors over their whole rang
   }
 }
 
-TEST_CASE("exp overflows where its result is beyond the largest number, and not before") {
+TEST_CASE("exp overflows only where its result exceeds the largest number") {
   const auto exp_of = [](double x, DType dtype) { return exp(Tensor::scalar(x, dtype)).item(); };
   CHECK(exp_of(88.7228317, DType::float32) == doctest::Approx(3.4027985e38).epsilon(1e-6));
   CHECK(exp_of(88.7228394, DType::float32) == std::numeric_limits<double>::infinity());
@@ -152,7 +152,7 @@ TEST_CASE("exp of very negative numbers is subnormal, not 0") {
   CHECK(exp_of(-746.0, DType::float64) == 0.0);
 }
 
-TEST_CASE("gelu of a number whose square overflows is the number, also next to other numbers") {
+TEST_CASE("gelu of a number whose square overflows is the number, even next to other numbers") {
   for (const double x : {1e70, 1e154, 1e200, 1e308}) {
     const Tensor y = gelu(Tensor::from({x, 1.0, -x, x, x, x, x, 0.0, x, x, x}, DType::float64));
     const std::vector<double> found = values_of(y);

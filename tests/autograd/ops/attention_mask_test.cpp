@@ -104,7 +104,7 @@ TEST_CASE("masks give masked keys weight 0, and the other weights of a query add
   }
 }
 
-TEST_CASE("a fully masked sentence gives zeros and changes no other sentence of the batch") {
+TEST_CASE("a fully masked sentence gives zeros and does not affect other sentences of the batch") {
   constexpr std::size_t batch = 3, n_q = 3, n_k = 70;
   std::vector<std::uint8_t> keep(batch * n_q * n_k, 1);
   std::fill_n(keep.begin() + n_q * n_k, n_q * n_k, std::uint8_t{0});
@@ -285,7 +285,8 @@ TEST_CASE("a score of +inf makes exactly the queries that may attend to it NaN")
   }
 }
 
-TEST_CASE("float32 gradients of attention stay close to float64 where scores are in thousands") {
+TEST_CASE(
+    "float32 gradients of attention are close to float64 even if scores are in the thousands") {
   // All keys have one large common coordinate: scores are far from 0, and weights nearly equal.
   const auto leaf = [](std::uint64_t seed, double shared) {
     Tensor x = random_leaf({1, 6, 4}, seed);
@@ -308,7 +309,7 @@ TEST_CASE("float32 gradients of attention stay close to float64 where scores are
   }
 }
 
-TEST_CASE("attention with num_keys has the bits of attention to a slice of the keys") {
+TEST_CASE("attention with num_keys is bit-identical to attention over a slice of the keys") {
   const auto with_room = [](const Tensor& x) {
     return concat({x, Tensor::full({3, 5, x.shape()[2]}, not_a_number, x.dtype())}, 1);
   };

@@ -264,7 +264,8 @@ TEST_CASE("attention dropout differs for each query, head, sentence and length")
   CHECK(of_long.find(of_short.substr(0, 4 * short_length)) == std::string::npos);
 }
 
-TEST_CASE("attention at dropout 0 has the bits of attention without, at dropout 1 it is 0") {
+TEST_CASE(
+    "attention at dropout 0 is bit-identical to attention without dropout; at dropout 1 it is 0") {
   for (const DType dtype : dtypes) {
     const Tensor x = random_leaf({2, 5, 4}, 1).detach().to(dtype);
     const auto with = [&](double rate, const RandomStream& random) {

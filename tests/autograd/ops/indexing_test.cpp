@@ -134,12 +134,12 @@ TEST_CASE("topk gives the largest elements in descending order and their indices
   CHECK(topk(exact({1, not_a_number, 2}), 2).indices == Ids::from({1, 2}));
   const Tensor cube = random_leaf({3, 5, 4}, 1);
   CHECK(gradient_error([&] { return topk(cube, 4, -1).values; }, {cube}) < 1e-9);
-  // A step of differences changes the order.
+  // The step of a finite difference changes the order.
   const Tensor near = exact({1.0, 1.0 + 1e-9, 3.0}).set_requires_grad(true);
   CHECK(gradient_error([&] { return topk(near, 2).values; }, {near}) < 1e-6);
 }
 
-TEST_CASE("topk_log_softmax is topk of log_softmax, in every bit") {
+TEST_CASE("topk_log_softmax equals topk of log_softmax bit for bit") {
   for (const DType dtype : dtypes) {
     for (const std::size_t n : {1, 2, 7, 16, 63, 64, 65, 200, 1000}) {
       const Tensor x = random_leaf({5, n}, n).detach().to(dtype);
@@ -175,7 +175,7 @@ TEST_CASE("topk and topk_log_softmax reject a k that is out of range, and record
   check_error<ValueError>("topk_log_softmax", [&] { topk_log_softmax(x, 3); });
 }
 
-TEST_CASE("ids become numbers and one-hot vectors, and whole numbers ids") {
+TEST_CASE("ids convert to tensors and one-hot vectors, and tensors of whole numbers to ids") {
   CHECK(to_ids(Tensor::from({{1, -2}, {0, 7}})) == Ids{{1, -2}, {0, 7}});
   CHECK(to_ids(exact({2147483647.0, -2147483648.0})) == Ids{2147483647, -2147483647 - 1});
   CHECK(to_ids(Tensor::scalar(3.0)).shape() == Shape{});

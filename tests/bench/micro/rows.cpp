@@ -8,7 +8,7 @@
 namespace tapestry::bench {
 namespace {
 
-/// A layer norm of (rows, n) with room for everything it takes.
+/// Inputs, outputs and gradients of a layer norm of (rows, n).
 struct LayerNorm {
   std::size_t rows, n;
   std::vector<float> x = values(rows * n), g = x, y = x, dx = x;

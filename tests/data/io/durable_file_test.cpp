@@ -264,7 +264,8 @@ TEST_CASE("a file system without free inodes is reported as such, even with free
   CHECK(inode_hint("/a\nb") == "delete files on the disk of /a\\nb or write to another one");
 }
 
-TEST_CASE("existing temporary files are not touched, and too many of them are an error") {
+TEST_CASE(
+    "existing temporary files are not touched, and an error is thrown if there are too many") {
   struct Crowded : FileSystem {
     int attempts = 0;
     int open(const char* path, int flags, mode_t mode) override {

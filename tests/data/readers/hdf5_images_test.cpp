@@ -199,7 +199,7 @@ TEST_CASE("no pixel loses precision: pixels are divided in float64") {
   CHECK(first_pixel<float>(0.1F, 3.0) == static_cast<float>(static_cast<double>(0.1F) / 3.0));
 }
 
-TEST_CASE("booleans of h5py, an enumeration, are 0 and 1") {
+TEST_CASE("h5py booleans, which are an HDF5 enumeration, are read as 0 and 1") {
   ArrayFolder arrays;
   arrays.options.pixel_maximum = 1;
   arrays.write([](hid_t file) {
@@ -356,7 +356,7 @@ TEST_CASE("a filter that libhdf5 does not have is named, and no plug-in is loade
   arrays.check_rejected(fill, {"images: found the filter lzf", "with gzip or without compression"});
 }
 
-/// Creates a dataset of a type without a C++ counterpart, without writing it.
+/// Creates a dataset whose type has no C++ counterpart. Writes no values.
 void create_unwritten(hid_t file, const char* name, const hdf5::Datatype& type,
                       const Shape& shape) {
   hdf5::create(file, name, type.get(), shape, hdf5::allocated_early());

@@ -72,7 +72,7 @@ TEST_CASE("pixels far below the given maximum cause a warning") {
     images.options.pixel_maximum = maximum;
     return images.load().notes;
   };
-  CHECK(notes(255).empty());  // they go up to 255
+  CHECK(notes(255).empty());  // the pixels range from 0 to 255
   CHECK(notes(1000).empty());
   const std::vector<std::string> far_above = notes(10'000);
   REQUIRE(far_above.size() == 1);

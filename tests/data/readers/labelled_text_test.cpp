@@ -174,7 +174,7 @@ TEST_CASE("rare words are unknown, and case is preserved") {
   CHECK(corpus.train[0].source == Ids{4, 4, unk_id});
 }
 
-TEST_CASE("held-out tagged sentences have the words and labels of the training file") {
+TEST_CASE("held-out tagged sentences are encoded with the words and labels of the training file") {
   TagFolder tags;
   tags.write("York\tO\nParis\tB-LOC\n", "other.txt");
   tags.files.validation_text = tags.files.test_text = "other.txt";

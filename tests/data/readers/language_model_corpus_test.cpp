@@ -127,7 +127,7 @@ TEST_CASE("the last share of lines is held out, and its words are not in the voc
   CHECK(text.decoded(corpus, corpus.validation) == "\n\n\n");
 }
 
-TEST_CASE("the number of bytes to hold out is rounded to the nearest") {
+TEST_CASE("the number of bytes to hold out is rounded to the nearest integer") {
   BookFolder text("aaaa\nbbbb\ncccc\n");
   text.windows.context = 100;
   const auto kept = [&](double share) {

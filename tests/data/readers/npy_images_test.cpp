@@ -159,7 +159,7 @@ TEST_CASE("negative numbers and numbers with many digits keep their values") {
   CHECK(folder.load().target_vocabulary == Vocabulary({"1", "18446744073709551615"}));
 }
 
-TEST_CASE("float16 values of every form are read") {
+TEST_CASE("float16 values are read: normal, subnormal and -0") {
   NpyFolder folder;
   folder.options.pixel_maximum = 1;
   // 1, -2, the maximum, the smallest normal and subnormal numbers, and -0
@@ -198,7 +198,7 @@ TEST_CASE("labels may be words, as bytes or as characters") {
   }
 }
 
-// ---- Orders and headers
+// ---- Element orders and headers
 
 TEST_CASE("in Fortran order, the first axis varies fastest") {
   NpyFolder folder;

@@ -78,7 +78,7 @@ TEST_CASE("get() of a missing array or a different type reports path, found and 
   CHECK_THROWS_AS(arrays.get_text("w"), CheckpointError);
 }
 
-TEST_CASE("put() rejects bytes that do not match the shape, also if the product overflows") {
+TEST_CASE("put() rejects bytes that do not match the shape, even if the product overflows") {
   ArrayStore arrays;
   const std::uint64_t huge = std::uint64_t{1} << 62U;
   CHECK_THROWS_AS(arrays.put<float>("x", std::array{1.0F}, {2}), std::invalid_argument);

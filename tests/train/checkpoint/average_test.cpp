@@ -48,7 +48,7 @@ std::vector<double> values_in(const ArrayStore& snapshot, const std::string& pat
   return {values.begin(), values.end()};
 }
 
-TEST_CASE("an average has the mean of each parameter and all else from the last checkpoint") {
+TEST_CASE("an average has the mean of each parameter, and everything else of the last checkpoint") {
   CheckpointAverage average;
   for (const std::uint64_t step : {4, 7, 12}) average.add(kept_run().snapshot(step));
   const ArrayStore result = average.result();

@@ -165,7 +165,7 @@ TEST_CASE("fields for continuing beyond the end of a run are stored only at its 
   CHECK(copy.snapshot() == snapshot);
 }
 
-TEST_CASE("invalid fields for continuing beyond the end of a run are an error") {
+TEST_CASE("invalid metrics sizes for continuing beyond the end of a run are rejected") {
   Run run(3);
   const std::uint64_t size = run.state.metrics.csv().size();
   const std::vector<std::pair<std::uint64_t, std::uint64_t>> wrong = {

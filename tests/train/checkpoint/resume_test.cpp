@@ -58,7 +58,8 @@ TEST_CASE("keys that determine arrays of the model can never change") {
   }
 }
 
-TEST_CASE("changes are divided into free and allowed changes, or rejected in one table") {
+TEST_CASE(
+    "config changes on resume are free, allowed by --allow-change, or rejected in one table") {
   const ConfigDifference steps{"train.steps", "10", "20"}, dropout{"model.dropout", "0.1", "0.2"};
   const ConfigChanges changes =
       sort_changes("runs/x", {steps, dropout}, {"model.dropout", "data.train_source"});

@@ -233,7 +233,8 @@ TEST_CASE("a save returns the old checkpoints that cannot be deleted, and delete
   CHECK(run.directory.steps() == Steps{50});
 }
 
-TEST_CASE("saving keeps the newest checkpoints, given steps and the first of a ranking") {
+TEST_CASE(
+    "saving keeps the newest checkpoints, the requested steps and the best-ranked checkpoints") {
   const std::vector<std::uint64_t> ranking{70, 20, 15, 10, 30, 40};
   struct Case {
     Retention retention;

@@ -119,7 +119,7 @@ TEST_CASE("the best value of a run is the best finite value of its train.best_me
   CHECK(read_run_state(run).best == 0.5);
 }
 
-TEST_CASE("a file that cannot be read is a problem of the run, and other files are read") {
+TEST_CASE("an unreadable file is reported as a problem of the run, and other files are read") {
   const TemporaryFolder folder;
   const fs::path run = make_run(folder / "run", stamp + "step 3/40  epoch 1\n");
   write(run / "config.yaml", "modell:\n  a: 1\n");

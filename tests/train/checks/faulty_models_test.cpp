@@ -143,7 +143,7 @@ void cuts_a_parameter(CheckedModel& model) {
       model);
 }
 
-TEST_CASE("each check fails for models without its property, and says where") {
+TEST_CASE("each check fails for models that lack its property, and reports where") {
   const struct {
     CheckResult (*check)(const CheckContext&);
     Change change;

@@ -39,7 +39,8 @@ TEST_CASE("the minimum loss excludes padding") {
   CHECK(minimum_loss(windows({{4, 5, 7, 8}, {5, 6}}), true) == 0.0);
 }
 
-TEST_CASE("minimum loss of a model that is not causal: rows differ by later tokens and positions") {
+TEST_CASE(
+    "the minimum loss of a non-causal model distinguishes rows by later tokens and by position") {
   Batch batch = windows({{4, 5, 7}, {4, 6, 8}});
   CHECK(minimum_loss(batch, false) == 0.0);
   batch.input = {4, 4, 4, 4};

@@ -112,7 +112,7 @@ TEST_CASE("completion offers commands, options and values that may follow") {
       contains(lines_for({"train", "-"}), "--resume\tResume the run from its newest checkpoint\n"));
 }
 
-TEST_CASE("run directories are offered where a run is expected, and other files never") {
+TEST_CASE("only run directories are offered where a run is expected") {
   const test::TemporaryFolder folder;
   for (const char* name : {"b/checkpoints", "a/checkpoints", "a b/checkpoints", "other"}) {
     std::filesystem::create_directories(folder.path() / "runs" / name);

@@ -37,7 +37,7 @@ std::string rejection(const Config& trained, const std::vector<std::string>& ove
   return "accepted";
 }
 
-TEST_CASE("a given data file replaces that of the run, relative to the working folder") {
+TEST_CASE("an override of a data file is a path relative to the working folder") {
   const Config trained = images_config(5, 5);
   const Config other = with_other_data("runs/x", trained, {"data.validation_images=more.csv"});
   CHECK(other.data.images.validation_images ==

@@ -69,7 +69,7 @@ TEST_CASE("a run ends with the average of its last checkpoints and its validatio
   CHECK(work.weights("mean.h5") == work.weights("runs/tiny/average.h5"));
   CHECK(work.run("average more.h5 runs/tiny --last 5").code == 4);
 
-  // Commands use it only if it is better than the best checkpoint.
+  // Commands use the average only if it is better than the best checkpoint.
   const std::string best = work.out("inspect runs/tiny");
   for (const bool is_better : {false, true}) {
     CAPTURE(is_better);
@@ -155,7 +155,7 @@ TEST_CASE("a finished run is averaged again when it is resumed with another trai
   CHECK(work.has("runs/tiny/average.h5"));
 }
 
-TEST_CASE("an average that cannot be written, or that lacks checkpoints, is a warning") {
+TEST_CASE("an average that cannot be written, or lacks checkpoints, causes a warning") {
   const AverageWorkplace work;
   REQUIRE(work.run(train_average + "--until 9").code == 0);
   work.write(work.checkpoint(8), "damaged");

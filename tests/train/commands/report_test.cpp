@@ -50,7 +50,7 @@ TEST_CASE("a run writes its report after validations and at its end") {
   check_words(work.read("with/report.html"),
               {R"("in_progress":false)", R"("held_out":{"set":"test")",
                R"("checkpoint":{"file":"with/checkpoints/step-)"});
-  // It changes no number of the run.
+  // Writing reports does not change the results of the run.
   work.out("train tiny.yaml train.run_dir=without");
   CHECK_FALSE(work.has("without/report.html"));
   CHECK(work.read("with/metrics.csv") == work.read("without/metrics.csv"));
@@ -62,7 +62,7 @@ TEST_CASE("a run writes its report after validations and at its end") {
   CHECK(digest("with") == digest("without"));
 }
 
-TEST_CASE("a report that cannot be written, or that lacks parts, is a warning") {
+TEST_CASE("a report that cannot be written, or is incomplete, causes a warning") {
   const TrainedWorkplace work;
   fs::create_directory(work / "runs/tiny/report.html");
   CHECK(contains(work.out("train --resume runs/tiny train.steps=14 train.report_every=1"),

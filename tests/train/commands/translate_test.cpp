@@ -67,7 +67,7 @@ const std::string input = "a b\nc\n\nd a b c\ne e\n";
 
 // ---- Lines
 
-TEST_CASE("lines of mixed lengths keep their order, also over several windows") {
+TEST_CASE("lines of mixed lengths keep their order, even over several windows") {
   const TranslateWorkplace work;
   const std::vector<std::string> sources{"a b c d", "e", "", "c a", "b b b", "d e a b c"};
   std::vector<std::string> answers;
@@ -156,7 +156,7 @@ TEST_CASE("an n-best list has the best translations of each line, as text and as
 
 // ---- Constraints and samples
 
-TEST_CASE("translations keep the given lengths, prefixes, tokens and n-grams") {
+TEST_CASE("translations respect constraints on length, prefix, tokens and n-grams") {
   const TranslateWorkplace work;
   for (const std::string& line :
        split_lines(work.translate("a b\nc\n", "--min-length 3 --max-length 4"))) {

@@ -12,7 +12,7 @@
 namespace tapestry {
 using namespace test;
 
-TEST_CASE("a key in the config replaces its default, other keys keep theirs") {
+TEST_CASE("a key in the config replaces its default, and other keys keep their defaults") {
   const Config config = parse_config(
       "data:\n  task: sort\n  seed: 18446744073709551615\n"
       "model:\n  d_model: 64\n  norm: post\n  dropout: 0.25\n  tie_embeddings: all\n"

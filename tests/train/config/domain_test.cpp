@@ -188,7 +188,7 @@ TEST_CASE("list_in_words() joins words with commas and a final or") {
   CHECK(list_in_words({"a", "b", "c"}) == "a, b or c");
 }
 
-TEST_CASE("a domain knows its words and whether its values are paths, lists or any text") {
+TEST_CASE("a domain describes its values: their words, and whether they are paths, lists or text") {
   CHECK(Domain(any_of<OptimizerKind>()).words() == Texts{"sgd", "adam", "adamw"});
   CHECK(Domain(Flag()).words() == Texts{"true", "false"});
   CHECK(Domain(Text()).words().empty());

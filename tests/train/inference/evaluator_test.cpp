@@ -128,7 +128,7 @@ TEST_CASE("a callback receives the predictions of every batch in the order of it
 }
 
 TEST_CASE("the accuracy of a sample is computed on evenly spaced examples of the set") {
-  // Only the targets 4 are predicted; of five examples, a sample of two has those at 0 and 2.
+  // The model predicts only token 4. A sample of two of the five pairs has the pairs 0 and 2.
   const std::vector<Example> pairs = {
       {{5}, {4, 4, 4}}, {{5}, {6}}, {{5, 5, 5}, {4}}, {{5}, {6}}, {{5}, {6}}};
   const Model model = model_with_known_odds();

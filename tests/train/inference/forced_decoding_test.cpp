@@ -67,7 +67,7 @@ TEST_CASE("outputs of beam search have its log-probabilities") {
   CHECK(compared >= 6);
 }
 
-TEST_CASE("the score of a pair depends on the pair only, in every bit") {
+TEST_CASE("the score of a pair depends only on the pair, bit for bit") {
   const Model model = random_model(5);
   const auto together = score_pairs(*model.network, pairs);
   for (const std::size_t tokens : {1, 20, 100}) {

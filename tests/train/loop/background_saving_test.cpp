@@ -100,7 +100,7 @@ struct SlowRun {
 
   test::TemporaryFolder folder;
   WaitingFileSystem files;
-  std::string log_at_rename;  ///< with rename_after()
+  std::string log_at_rename;  ///< set by the function of rename_after()
   RunDirectory directory{folder / "run", files};
   Progress progress{nullptr, 0, tiny_steps};
 };
@@ -135,7 +135,7 @@ TEST_CASE("training continues while a checkpoint is written, up to the next save
   }
 }
 
-TEST_CASE("a save that fails in the background is a warning and does not count as scheduled") {
+TEST_CASE("a save that fails in the background causes a warning and does not count as scheduled") {
   SlowRun run;
   run.rename_after("step  5/12");
   run.files.error = ENOSPC;

@@ -43,7 +43,7 @@ Config masked_config() {
   return config;
 }
 
-TEST_CASE("steps prepared ahead have the bits of steps prepared on demand") {
+TEST_CASE("prefetched steps are bit-identical to steps prepared on demand") {
   for (const Config& config : {tiny_config(), masked_config()}) {
     const Corpus corpus = load_corpus(config.data);
     BatchLoader ahead(corpus, config, always), now(corpus, config);

@@ -65,7 +65,8 @@ TEST_CASE("parameters are counted as the model makes them, for every choice") {
   }
 }
 
-TEST_CASE("the estimated memory of model and optimizer is what they allocate, for each optimizer") {
+TEST_CASE(
+    "the estimated memory of model and optimizer equals their allocations, for each optimizer") {
   Config config = middling_config();
   const Corpus corpus = load_corpus(config.data);
   for (const auto& [kind, momentum] :
@@ -140,7 +141,7 @@ TEST_CASE("a validation needs memory for the longest training example that it sc
   CHECK(need_of_model(config, corpus).validation == 4 * 11 * vocabulary);
 }
 
-TEST_CASE("averaging checkpoints needs memory for the file and arrays of one, and for sums") {
+TEST_CASE("averaging needs memory for the sums, and for the file and arrays of one checkpoint") {
   Config config = tiny_config();
   const Corpus corpus = load_corpus(config.data);
   const std::uint64_t parameters =

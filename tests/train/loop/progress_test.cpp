@@ -220,7 +220,7 @@ TEST_CASE("lines are appended to the log file too, each with the time of day") {
   CHECK(log.starts_with("20"));
 }
 
-TEST_CASE("a log file that cannot be written is a warning, once, and the lines are printed") {
+TEST_CASE("a log file that cannot be written causes one warning, and the lines are printed") {
   const TemporaryFolder folder;
   const std::string path = folder / "train.log";
   const PlainOutput output;
@@ -275,7 +275,7 @@ std::string live_line(const Terminal& terminal, const std::string& targets = "to
   return drawn.substr(4);
 }
 
-TEST_CASE("the live line fits the width of the terminal, also after a change of the width") {
+TEST_CASE("the live line fits the width of the terminal, even after the width changes") {
   if (test::has_no_terminals()) return;
   const Terminal terminal;
   for (const int columns : {90, 12, 40, 1, 26, 25}) {

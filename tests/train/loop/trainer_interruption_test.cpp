@@ -80,7 +80,7 @@ TEST_CASE("the time limit ends a long step") {
   CHECK(trainer.step() == 0);
 }
 
-/// A file system that raises SIGTERM after the rename of the last checkpoint, if told to.
+/// Raises SIGTERM after the rename of the last checkpoint if `interrupts` is set.
 class InterruptingFileSystem : public FileSystem {
  public:
   bool interrupts = false;

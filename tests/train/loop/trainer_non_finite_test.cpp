@@ -159,7 +159,7 @@ TEST_CASE("examples at fault of a masked model are searched with the masks of th
   const std::size_t words = corpus.target_vocabulary.size();
   std::vector<std::size_t> all(corpus.train.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
-  // The sentences that have a word which is not masked in an epoch.
+  // The sentences in which `word` occurs unmasked in the epoch.
   const auto readers = [&](std::int32_t word, std::uint64_t epoch) {
     const Batch batch = make_batch(corpus.train, all, batch_rules(config, words, epoch));
     std::vector<std::size_t> sentences;
@@ -241,7 +241,7 @@ TEST_CASE("skipped steps change no weights, count as steps and are saved") {
 TEST_CASE("train.max_nan_steps consecutive non-finite steps stop the run") {
   TinyRun run;
   Config config = one_sentence_a_step(OnNan::skip);
-  config.train.batch_size = 22;  // each step has the symbol
+  config.train.batch_size = 22;  // every batch contains the symbol
   config.train.max_nan_steps = 2;
   const std::string text = poisoned_run(run, config);
   CHECK(text.starts_with("step 3: the loss is nan"));
@@ -437,7 +437,7 @@ TEST_CASE("a run without a checkpoint to roll back to stops as with a non-finite
   directory.create();
   Progress progress(nullptr, 0, 20);
   Config config = one_sentence_a_step(OnNan::rollback);
-  config.train.batch_size = 22;  // each step has the symbol
+  config.train.batch_size = 22;  // every batch contains the symbol
   const Corpus corpus = load_corpus(config.data);
   Trainer trainer(config, corpus, directory, progress);
   test::poison(trainer.model());

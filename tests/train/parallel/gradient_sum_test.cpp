@@ -257,7 +257,7 @@ void check_product_gradients(std::size_t micro_batches, bool bfloat16) {
 }
 
 TEST_CASE(
-    "gradients that are sent during backward, also in bfloat16, have the bits of one process") {
+    "gradients sent during backward, even in bfloat16, are bit-identical to those of one process") {
   for (const bool bfloat16 : {false, true}) {
     check_product_gradients(4, bfloat16);
     check_product_gradients(5, bfloat16);
@@ -427,7 +427,7 @@ TEST_CASE("a micro-batch without a gradient of a parameter adds nothing to it") 
   CHECK_FALSE(parameters.find("b")->tensor.grad().defined());
 }
 
-TEST_CASE("a sum of n micro-batches holds at most log2(n) copies of the gradient, none for one") {
+TEST_CASE("a sum of n micro-batches holds at most log2(n) copies of the gradient") {
   constexpr std::size_t bytes = (values + 3) * sizeof(float);
   for (const auto& [n, copies] : std::vector<std::pair<std::size_t, std::size_t>>{
            {1, 0}, {2, 1}, {3, 1}, {4, 2}, {8, 3}, {9, 3}, {16, 4}}) {

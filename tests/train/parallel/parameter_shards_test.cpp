@@ -176,7 +176,7 @@ void check_training(const ShardedTraining& training) {
   }
 }
 
-TEST_CASE("shards of each optimizer give the bits of one process") {
+TEST_CASE("sharded updates of each optimizer are bit-identical to updates in one process") {
   using enum OptimizerKind;
   SUBCASE("adam, with clipping and averages") {
     check_training(

@@ -58,7 +58,7 @@ TEST_CASE("any_process() is true in all processes if one of them passes true") {
   CHECK(yes == 5);
 }
 
-/// Exceptions of each process of a group: its type, and the message of errors.
+/// The exception that each process of a group throws: its type, and the message of an Error.
 std::vector<std::string> thrown_by(std::size_t size,
                                    const std::function<void(ProcessGroup& group)>& process) {
   std::vector<std::string> thrown(size);

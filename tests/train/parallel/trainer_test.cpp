@@ -107,7 +107,7 @@ void check_parts(const Config& config, const std::vector<Part>& parts) {
   CHECK(many.checkpoint_bytes(test::tiny_steps) == one.checkpoint_bytes(test::tiny_steps));
 }
 
-TEST_CASE("a run can be resumed with a different number of processes, also with averages") {
+TEST_CASE("a run, with or without averages, can be resumed with a different number of processes") {
   Config config = config_of_five_batches();
   check_parts(config, {{.processes = 4, .steps = 4},
                        {.processes = 3, .steps = 7},
@@ -152,7 +152,7 @@ TEST_CASE("the time limit of one process ends all of them at the same step with 
   CHECK(run.directory().steps() == std::vector<std::uint64_t>{0});
 }
 
-TEST_CASE("lack of memory for a snapshot on rank 0 is a failed save of all processes") {
+TEST_CASE("if rank 0 lacks memory for a snapshot, the save fails on all processes") {
   Config config = config_of_five_batches();
   config.model.d_ff = 512;
   config.train.save_every = 1;

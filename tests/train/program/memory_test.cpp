@@ -123,7 +123,7 @@ TEST_CASE("commands that read a run need little memory, and report if there is l
   CHECK(work.contents() == before);
 }
 
-TEST_CASE("lack of memory shortly after loading the program ends with exit code 8") {
+TEST_CASE("running out of memory soon after the program is loaded ends with exit code 8") {
   if (!limits_can_be_tried()) return;
   const TrainedWorkplace work;
   const auto code = [&](std::uint64_t limit) {
@@ -201,7 +201,8 @@ TEST_CASE("a model larger than any memory is rejected; training first prints the
 
 using test::check_words;
 
-TEST_CASE("an unknown value of an environment variable is a warning with the known ones") {
+TEST_CASE(
+    "an unknown value of an environment variable causes a warning that lists the known values") {
   const test::Workplace work;
   const auto error = [&](const char* name, const char* value) {
     const char* const before = ::getenv(name);
@@ -243,7 +244,7 @@ TEST_CASE("every command runs on a stack of 64 KiB") {
 
 TEST_CASE("a limit of open files that is too low is named as the reason") {
 #ifdef TAPESTRY_ASAN
-  return;  // it opens descriptors to examine an exception
+  return;  // the sanitizer opens descriptors when an exception is thrown
 #endif
   const TrainedWorkplace work;
   // The program can open one file at a time, which the loader needs to open libraries. Descriptors

@@ -137,7 +137,7 @@ TEST_CASE("SIGQUIT, or a second signal, ends a run at once without a save") {
   }
 }
 
-TEST_CASE("a terminal shows at once that the run stops and is saved, also in a long step") {
+TEST_CASE("a terminal shows at once that the run stops and is saved, even during a long step") {
   if (test::has_no_terminals()) return;
   for (const bool in_long_step : {false, true}) {
     CAPTURE(in_long_step);

@@ -172,7 +172,7 @@ TEST_CASE("a run ends with the same bytes without a reader and with all streams 
   CHECK(work.contents() == before);
 }
 
-TEST_CASE("an error that cannot be printed keeps its exit code; such a warning is no error") {
+TEST_CASE("an error that cannot be printed keeps its exit code; an unprinted warning is ignored") {
   const TrainedWorkplace work;
   for (const char* err : {"/dev/full", ""}) {
     CHECK(work.run("train nowhere.yaml", Streams{.err = err}).code == 2);

@@ -81,7 +81,7 @@ TEST_CASE("a translation model of subwords reads and writes text") {
   CHECK(contains(work.run("evaluate runs/pairs").out, "validation"));
 }
 
-TEST_CASE("a run of subwords, also sampled ones, resumes bit-identically on more threads") {
+TEST_CASE("a run on subwords, fixed or sampled, resumes bit-identically on more threads") {
   const PairWorkplace work;
   ArrayStore without_sampling;
   for (const std::string keys :
@@ -151,7 +151,7 @@ TEST_CASE("language models, masked models and classifiers of subwords read and w
   CHECK(contains(classified, "\nyes\t"));
 }
 
-TEST_CASE("line ends that are written as bytes do not divide an answer into lines") {
+TEST_CASE("byte tokens for line breaks do not split an output into lines") {
   const PairWorkplace work;
   work.out(
       "train pairs.yaml data.byte_fallback=true data.vocabulary_size=276 "

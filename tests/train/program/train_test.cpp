@@ -282,7 +282,7 @@ Words profile_in(const std::string& text) {
   return lines;
 }
 
-TEST_CASE("--profile prints the table of operations at the end of the run, also with --resume") {
+TEST_CASE("--profile prints the table of operations at the end of the run, even with --resume") {
   const test::TrainedWorkplace work;
   CHECK(profile_in(work.trained.out).empty());
   const Words table = profile_in(work.out("train --resume runs/tiny train.steps=14 --profile"));

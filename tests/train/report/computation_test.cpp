@@ -250,7 +250,7 @@ TEST_CASE("logits of a loss without cross entropy are computed separately") {
   CHECK(trace.loss == doctest::Approx(mean(square(trace.logits)).item()).epsilon(1e-12));
 }
 
-TEST_CASE("logits are the output of the step that computes them, also in a custom loss") {
+TEST_CASE("logits are the output of the step that computes them, even in a custom loss") {
   const Batch batch = one_example_batch("language_model");
   Model model = model_with_loss([](const Network& network, const Tensor& features,
                                    const Ids& labels, CrossEntropyOptions options) {

@@ -36,7 +36,7 @@ TEST_CASE("overrides with several values are axes, the others are fixed") {
   CHECK(parsed.axes[2].values == Values{"[a, b]", "[c]"});
 }
 
-TEST_CASE("a range of one number is a single value, and an invalid range is a text") {
+TEST_CASE("a range of one number is a single value, and an invalid range is kept as text") {
   CHECK(parse_sweep_overrides({"train.seed=3..3"}).fixed == Values{"train.seed=3"});
   CHECK(parse_sweep_overrides({"data.folder=../a"}).fixed == Values{"data.folder=../a"});
   CHECK(parse_sweep_overrides({"a.b=0.1..0.3"}).fixed == Values{"a.b=0.1..0.3"});
@@ -92,7 +92,7 @@ TEST_CASE("a sample of any number of combinations can be drawn") {
     CHECK(*values.begin() < "11000");
     CHECK(*values.rbegin() > "19000");
   }
-  // Nearly all of a grid: every combination is drawn once.
+  // A sample of 10,000 of 10,002 combinations has no duplicates.
   SweepAxis first = axis, second{.key = "b", .values = {"x", "y"}};
   first.values.resize(5'001);
   const auto most = sampled_combinations({first, second}, 10'000, 1);

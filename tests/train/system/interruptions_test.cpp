@@ -69,7 +69,7 @@ int status_of(const std::function<void()>& action) {
   return status;
 }
 
-TEST_CASE("a second signal to this process ends it, also after stop_by()") {
+TEST_CASE("a second signal to this process ends it, even after stop_by()") {
   const std::vector<std::pair<std::function<void(RunSignals&)>, int>> rows{
       {[](RunSignals&) { std::raise(SIGTERM), std::raise(SIGINT); }, SIGINT},
       {[](RunSignals& signals) {

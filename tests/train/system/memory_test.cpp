@@ -130,7 +130,7 @@ struct EndOfProcess {
   std::string said;  ///< standard error
 };
 
-/// Runs `terminated` in a process with exit code 8 for a lack of memory.
+/// Runs `terminated` in a process whose exit code for running out of memory is 8.
 EndOfProcess end_of(void (*terminated)()) {
   std::array<int, 2> ends{};
   REQUIRE(::pipe(ends.data()) == 0);
@@ -154,7 +154,7 @@ EndOfProcess end_of(void (*terminated)()) {
 void throw_bad_alloc() { throw std::bad_alloc(); }
 void lack_memory() noexcept { throw_bad_alloc(); }
 
-TEST_CASE("termination without an exception or by bad_alloc is reported as a lack of memory") {
+TEST_CASE("termination without an exception or by bad_alloc is reported as being out of memory") {
   for (void (*terminated)() : {+[]() noexcept { std::terminate(); }, &lack_memory}) {
     const EndOfProcess end = end_of(terminated);
     CHECK(WIFEXITED(end.status));

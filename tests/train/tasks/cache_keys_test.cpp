@@ -26,13 +26,13 @@ using Lines = std::vector<std::string>;
 /// A change of a key, or of the content of the files that it names.
 struct Change {
   std::string key;                    ///< of the section data
-  Lines after{};                      ///< overrides with the change
-  Lines before{};                     ///< overrides without and with it
+  Lines after{};                      ///< overrides only of the changed config
+  Lines before{};                     ///< overrides of both configs
   std::vector<std::string> edited{};  ///< files that get the content of FILE.edited
 };
 
 struct CachedTask {
-  std::string name;  ///< of the config
+  std::string name;  ///< name of the config
   std::vector<Change> changes;
 };
 
@@ -266,7 +266,7 @@ TEST_CASE("the cache is rebuilt if a key or file that it depends on changes or c
   }
 }
 
-TEST_CASE("every data key of a cached task has a change, or no effect on its examples") {
+TEST_CASE("every data key that affects the examples of a cached task has a test case") {
   const CacheWorkplace work;
   for (const CachedTask& task : tasks) {
     CAPTURE(task.name);

@@ -89,7 +89,7 @@ NetworkChange embeds(const Tensor& source, const Tensor& target) {
   };
 }
 
-/// Replaces a function by one that returns `y`.
+/// Replaces a function with one that returns `y`.
 NetworkChange returns(std::function<Tensor(const Tensor&)> Replaceable::*function,
                       const Tensor& y) {
   return [=](Replaceable& network) { network.*function = [=](const Tensor&) { return y; }; };
@@ -165,7 +165,7 @@ TEST_CASE("results of the wrong shape or element type are rejected, and exceptio
   CHECK(of_float64.error() == "none");
 }
 
-TEST_CASE("a loss is a scalar, and its features have logits of the right width") {
+TEST_CASE("a custom network must return a scalar loss, and logits of the expected width") {
   const Ids labels(Shape{2, 4});
   const Tensor features = Tensor::ones({2, 4, 3});
   const Checked vector, wide;

@@ -28,7 +28,7 @@ Model masked_model(const std::vector<double>& scores) {
 
 const Vocabulary letters({"a", "b", "c"});
 
-TEST_CASE("fill replaces unknown words by the most likely word and keeps the others") {
+TEST_CASE("fill replaces unknown words with the most likely word and keeps other words") {
   const Model model = masked_model({0, 0, 0, 0, 1, 3, 2});
   CHECK(fill_in(model, letters, {bos_id, 4, unk_id, 6, unk_id, eos_id}) ==
         IdList{bos_id, 4, 5, 6, 5, eos_id});
@@ -56,7 +56,7 @@ TEST_CASE("each blank is filled by the logits at its position") {
   CHECK(fill_in(model, letters, {4, unk_id, 5}) == IdList{4, 6, 5});
 }
 
-TEST_CASE("non-finite scores are an error") {
+TEST_CASE("non-finite scores are rejected") {
   const double infinity = std::numeric_limits<double>::infinity();
   const Model model = masked_model({0, 0, 0, 0, 1, infinity, 2});
   CHECK_THROWS_AS(fill_in(model, letters, {unk_id}), NumericError);

@@ -164,7 +164,7 @@ TEST_CASE("labels that do not mark spans have no span F1") {
         "loss 0.5000  accuracy 25.00 %");
 }
 
-TEST_CASE("non-finite logits are an error only for standard input") {
+TEST_CASE("non-finite logits are rejected only for standard input") {
   const TrainedModel trained = trained_model();
   test::set(*trained.model, "head.bias", {std::nan(""), 0.0});
   CHECK(test::error_text<NumericError>([&] {

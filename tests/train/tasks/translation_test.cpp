@@ -24,7 +24,7 @@ Scores evaluate(const std::vector<Example>& pairs, std::size_t decoded, const Co
       {.examples = pairs, .target_texts = target_texts, .codec = codec}, decoded);
 }
 
-TEST_CASE("exact match is the share of evenly spaced pairs whose output is the whole target") {
+TEST_CASE("exact match is the share of sampled pairs whose output equals the target") {
   const Example right{{6}, {4, 5}}, wrong{{6}, {7}}, shorter{{6}, {4}};
   const struct {
     std::vector<Example> pairs;

@@ -36,7 +36,7 @@ struct DecodingWorkplace : TaskWorkplace {
     first = exact_match_in(run);
   }
 
-  /// The exact match of the last validation of the run, one step later.
+  /// Resumes the run for one step with `override` and returns the exact match of its validation.
   std::string next(const std::string& override) {
     const std::string run_dir = "runs/" + copying.name();
     const Finished run_on =

@@ -187,7 +187,7 @@ TEST_CASE("train.max_time is a setting of the resumed process") {
   CHECK(work.resume({"train.steps=1000000000", limit}).code == 124);
 }
 
-TEST_CASE("a checkpoint does not contain settings of the process that wrote it") {
+TEST_CASE("a checkpoint does not contain the process settings of the run") {
   const ProcessWorkplace work;
   const std::vector<std::string> settings = {"train.threads=3", "train.bucket_size=2",
                                              "train.max_time=1h", "train.detect_anomaly=true",

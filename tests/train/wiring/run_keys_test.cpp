@@ -22,9 +22,9 @@
 
 /// Checks for every key of the sections optimizer, schedule and train, in runs of every kind of
 /// model, that it changes the expected parts of a run and no others. Keys and expectations come
-/// from the list of keys. A key of the process changes nothing; another key that may change freely
-/// on resume does not change weights; all other keys change weights. golden_test.cpp and the tests
-/// of the trainer check the numbers.
+/// from the list of keys. Keys of process settings change nothing. Other keys that may change
+/// freely on resume do not change weights; all remaining keys do. golden_test.cpp and the tests of
+/// the trainer check the numbers.
 namespace tapestry {
 namespace {
 
@@ -169,7 +169,7 @@ bool same(const Finished& a, const Finished& b, Part what) {
   return steps_of(a) == steps_of(b);
 }
 
-/// Checks that the checkpoint has the config of the run, with default settings of the process.
+/// Checks that the checkpoint has the config of the run, with default process settings.
 void check_stored_config(const Finished& run, Config config) {
   const Config stored =
       parse_config(run.checkpoints.rbegin()->second.get_text("config"), "checkpoint");
