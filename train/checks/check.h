@@ -94,11 +94,11 @@ std::span<const Check> all_checks();
 /// not all 0; the same for the padding and the tokens of a source sentence.
 CheckResult causality(const CheckContext& context);
 
-/// Changing the values of padding or adding more padding changes no bit of any token's logits nor
-/// of the loss (up to allowed_rounding()).
+/// Neither the values of padding nor more padding change the logits of tokens or the loss (up to
+/// allowed_rounding()).
 CheckResult padding(const CheckContext& context);
 
-/// Permuting the sentences of a batch permutes their logits and changes no bits (up to
+/// Permuting the sentences of a batch permutes their logits and changes nothing else (up to
 /// allowed_rounding()).
 CheckResult permutation(const CheckContext& context);
 

@@ -249,7 +249,7 @@ TEST_CASE("checks of independence print the numbers of examples, positions and c
   CHECK(permutation(context).details.starts_with("6 examples in reverse order: logits differ by "));
   context.max_target_length = context.batch.target_length + 1;
   CHECK(padding(context).details.starts_with(
-      "its values change no bit of the logits; 3 + 1 more columns change the logits by "));
+      "its values do not change the logits; 3 + 1 more columns change the logits by "));
   context.batch = select_rows(context.batch, 0, 2);
   context.causal = false;
   CHECK(causality(context).details.starts_with("d(logits)/d(padding) is exactly 0 (2 examples, "));

@@ -224,7 +224,7 @@ std::vector<ValidationRecord> records_of(const std::filesystem::path& run) {
   return read_validations(read_events_file(run)).records;
 }
 
-TEST_CASE("recording changes no bit of a run") {
+TEST_CASE("recording does not change the results of a run") {
   const Config config = test::tiny_config();
   const Corpus corpus = load_corpus(config.data);
   std::string with, without;
