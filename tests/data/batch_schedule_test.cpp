@@ -171,7 +171,7 @@ TEST_CASE("batches limited by tokens have every pair once and all the rows that 
         CHECK(rows * longest <= most);
         smaller += (rows + 1) * longest <= most ? 1 : 0;
       }
-      CHECK(smaller <= 1);  // only the last batch has room for one more row
+      CHECK(smaller <= 1);  // only a batch of the shortest pairs has room for another row
     }
   }
 }

@@ -143,7 +143,7 @@ class RunSaver {
   std::set<std::string> reported_problems_;  ///< deletion problems in earlier reports
   bool warned_of_thread_ = false;            ///< about a missing thread
   Clock::duration max_save_time_{0};
-  BackgroundTask writer_;  ///< on rank 0; declared last, so destroyed first
+  BackgroundTask writer_;  ///< on rank 0; declared last: ends before the members it writes to
 };
 
 }  // namespace tapestry

@@ -212,7 +212,7 @@ Corpus load_corpus_for(const TrainedModel& trained, DataUse use,
   config.data = without_sets(trained.config, left_out);
   Corpus corpus = load_fitting_corpus(config, &words);
   if (!unopened.empty() && !has_enough(corpus, use)) {
-    // Loads the unopened files again, to throw the error that names the key of the file.
+    // Loading the unopened sets too throws the error that names the key of the file.
     return load_corpus(without_sets(trained.config, not_needed), &words);
   }
   warn_of_missing_sets(trained.config.data, unopened);
