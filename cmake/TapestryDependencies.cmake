@@ -13,10 +13,11 @@ find_package(PkgConfig REQUIRED)
 # Does not use FindHDF5, which compiles a C program and fails in projects without C.
 pkg_search_module(HDF5 REQUIRED IMPORTED_TARGET hdf5 hdf5-serial)
 pkg_check_modules(OPENBLAS REQUIRED IMPORTED_TARGET openblas)
-pkg_check_modules(SENTENCEPIECE REQUIRED IMPORTED_TARGET sentencepiece)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 
+# Without pkg-config, since sentencepiece.pc of Debian 13 requires a package that is not installed with it.
+find_path(SENTENCEPIECE_INCLUDE_DIR sentencepiece_trainer.h REQUIRED)
 find_path(XTENSOR_BLAS_INCLUDE_DIR xtensor-blas/xblas.hpp REQUIRED)
 find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)
 

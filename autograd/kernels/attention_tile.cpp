@@ -75,7 +75,7 @@ void add_row(std::size_t d, std::size_t stride, const KeyRange& columns, const T
       sum_w = multiply_add<T>(g, tanh, sum_w);
     }
     sum_w.store_unaligned(sums.dw + c * lanes<T>);
-    dq[c] = xsimd::hadd(sum_q);
+    dq[c] = sum_lanes(sum_q);
   }
 }
 
@@ -118,7 +118,7 @@ void additive_scores_backward(const AttentionProblem& p, const Tile& t, const Op
     if (!dq) continue;
     for (std::size_t c = 0; c < d; ++c) dq.put(r * o.q_stride + c, scale * o.w[c] * dq_row[c]);
   }
-  for (std::size_t c = 0; c < d; ++c) dw[c] += scale * xsimd::hadd(load(sums.dw + c * lanes<T>));
+  for (std::size_t c = 0; c < d; ++c) dw[c] += scale * sum_lanes(load(sums.dw + c * lanes<T>));
   if (!dk) return;
   for (std::size_t j = 0; j < t.columns(); ++j) {
     for (std::size_t c = 0; c < d; ++c) {

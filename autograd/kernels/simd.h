@@ -146,11 +146,21 @@ Vec<T> fold_lanes(std::size_t n, T identity, Combine&& combine, F&& f, const In*
   return combine(even, odd);
 }
 
+/// The sum of the lanes of v. xsimd 9 renamed hadd to reduce_add.
+template <class V>
+auto sum_lanes(const V& v) {
+  if constexpr (requires { reduce_add(v); }) {
+    return reduce_add(v);
+  } else {
+    return hadd(v);
+  }
+}
+
 /// sum over i < n of f(in[i]...).
 template <class T, class F, class... In>
 T sum_map(std::size_t n, F&& f, const In*... in) {
   const auto plus = [](const Vec<T>& a, const Vec<T>& b) { return a + b; };
-  return xsimd::hadd(fold_lanes<T>(n, T(0), plus, f, in...));
+  return sum_lanes(fold_lanes<T>(n, T(0), plus, f, in...));
 }
 
 /// out[i] = f(in[i]) for i < n; returns the sum of all out[i], in an order that depends only on n.
@@ -174,7 +184,7 @@ T map_and_sum(std::size_t n, const T* in, T* out, F&& f) {
     last.store_aligned(buffer);
     even += load_tail(buffer, left);
   }
-  return xsimd::hadd(even + odd);
+  return sum_lanes(even + odd);
 }
 
 namespace internal {

@@ -96,6 +96,10 @@ struct Driver {
 
   static H5FD_class_t description() {
     H5FD_class_t driver{};
+#ifdef H5FD_CLASS_VERSION  // HDF5 1.14
+    driver.version = H5FD_CLASS_VERSION;
+    driver.value = H5_VFD_RESERVED;  // the first value for drivers that are not registered
+#endif
     driver.name = "tapestry";
     driver.maxaddr = HADDR_MAX;
     driver.fc_degree = H5F_CLOSE_STRONG;
