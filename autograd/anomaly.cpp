@@ -16,13 +16,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Range of the finite values of a tensor, and the count and first of its non-finite values.
+/// The range of a tensor's finite values, the number of its non-finite values, and the first of
+/// these.
 struct Survey {
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
   std::size_t not_finite = 0;
-  std::size_t first = 0;  ///< row-major position of the first one
-  double found = 0.0;     ///< the value there
+  std::size_t first = 0;  ///< row-major position of the first non-finite value
+  double found = 0.0;     ///< the first non-finite value
 };
 
 Survey survey(const Tensor& tensor) {
@@ -71,7 +72,7 @@ std::optional<std::string> anomaly_in(const Tensor& tensor) {
                            : fmt::format("{} at {} and {} more", found, place, s.not_finite - 1);
 }
 
-/// Adds the time of its lifetime to a sum.
+/// Adds the time from its construction to its destruction to a sum.
 class Stopwatch {
  public:
   explicit Stopwatch(Clock::duration& sum) : sum_(sum) {}

@@ -15,8 +15,8 @@ class AnomalyError : public Error {
   using Error::Error;
 };
 
-/// Finds the origin of NaN or infinity: a tape observer that throws at the first operation whose
-/// output, or whose contribution to the gradient of an input, has such a value.
+/// A tape observer that finds the origin of NaN or infinity: it throws at the first operation whose
+/// output, or whose contribution to the gradient of an input, is not finite.
 ///
 ///     AnomalyDetector detector;
 ///     Tape tape(&detector);

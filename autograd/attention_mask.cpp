@@ -113,7 +113,7 @@ void AttentionMask::require_fitting(const char* operation, std::size_t batch, st
 
 AttentionMask::Range AttentionMask::keys(std::size_t b, std::size_t i, std::size_t n_q,
                                          std::size_t n_k) const {
-  // Positions may be negative where there are more queries than keys.
+  // Positions may be negative if there are more queries than keys.
   const auto position = static_cast<std::ptrdiff_t>(i + n_k) - static_cast<std::ptrdiff_t>(n_q);
   std::ptrdiff_t first = 0;
   auto last = static_cast<std::ptrdiff_t>(n_k);

@@ -13,7 +13,8 @@
 
 namespace tapestry {
 
-/// Which keys a query may attend to. Masks combine with `&`: a key must be allowed by all of them.
+/// Specifies which keys a query may attend to. Masks can be combined with `&`: a key is allowed if
+/// all masks allow it.
 ///
 /// The weight of a masked key is exactly 0, and its value, even NaN, has no influence. The output
 /// of a query without allowed keys is 0 with zero gradient. If there are fewer queries than keys,
@@ -30,9 +31,9 @@ class AttentionMask {
   static AttentionMask padding(std::initializer_list<std::int32_t> lengths) {
     return padding(std::span(lengths.begin(), lengths.size()));
   }
-  /// Only keys up to the query's own position.
+  /// A query may attend to keys up to its own position.
   static AttentionMask causal();
-  /// Only keys at most `radius` positions away from the query (restricted self-attention).
+  /// A query may attend to keys at most `radius` positions away (restricted self-attention).
   static AttentionMask window(std::size_t radius);
   /// keep[(b * n_q + i) * n_k + j] != 0: in sentence b, query i may attend to key j. Throws
   /// ShapeError unless there are batch * n_q * n_k entries.
@@ -43,7 +44,8 @@ class AttentionMask {
   /// of different sizes.
   AttentionMask operator&(const AttentionMask& other) const;
 
-  /// The lengths of padding(), the minimum if several were combined; empty without padding.
+  /// The lengths given to padding(), or their minimum if several masks were combined; empty without
+  /// padding.
   std::span<const std::int32_t> lengths() const;
 
   /// Throws ShapeError, naming `operation`, if this mask does not match the sizes of the batch, and

@@ -14,8 +14,8 @@ namespace tapestry {
 
 /// The steps of one recorded attention call between its inputs and its output, each of shape
 /// (batch, heads, n_q, n_k). The operation is fused: without a tracer it stores at most its
-/// weights. A score that the call did not compute, because no query near it may attend to the key,
-/// is NaN.
+/// weights. Scores that the call did not compute are NaN: it skips keys that no query of a group
+/// may attend to.
 struct AttentionTrace {
   std::string path;           ///< path of the layer, such as "encoder.layers.0.self_attn"
   std::size_t num_heads = 0;  ///< heads side by side in the last axis of q, k, v and the output
@@ -27,27 +27,28 @@ struct AttentionTrace {
   Tensor masked;    ///< scores, or biased, with -infinity where the mask forbids the key
   Tensor weights;   ///< softmax of each row of masked, before dropout
 
-  Tensor dweights;  ///< dL/dweights, after dropout, once backward has run; NaN if not computed
-  Tensor dscores;   ///< dL/dscores, and with it dL/dmasked; 0 where the key is masked
+  Tensor dweights;  ///< gradient of the weights after dropout, set by backward; NaN if not computed
+  Tensor dscores;   ///< dL/dscores, which equals dL/dmasked; 0 where the key is masked
 };
 
-/// Traces every attention call on its thread that a tape records during its lifetime.
+/// Traces every attention call that a tape records on its thread during its lifetime.
 ///
 ///     const AttentionTracer tracer;
 ///     Tape tape;
 ///     tape.backward(loss(model(x)));
 ///     for (const auto& trace : tracer.traces()) show(trace->path, trace->scores, trace->dscores);
 ///
-/// All numbers are intermediate results of the calls, and the bits of a call are the same with and
-/// without a tracer. Only the products are computed again, with the factor 1, by the same kernel.
-/// Tracers nest; the innermost one is used. Without a tracer the overhead of an attention call is
-/// one pointer test.
+/// All values are intermediate results of the calls, except the products, which the same kernel
+/// computes again with the factor 1. A tracer does not change the bits of the results. Tracers
+/// nest; the innermost one is used. Without a tracer the overhead of an attention call is one
+/// pointer test.
 class AttentionTracer {
  public:
-  /// The calls so far, in their order.
+  /// The calls so far, in call order.
   const std::vector<std::shared_ptr<const AttentionTrace>>& traces() const { return traces_; }
 
-  /// For operations: the trace of a new call in the current layer, which the call fills.
+  /// For operations: creates the trace of a new call in the current layer, which the call then
+  /// fills.
   std::shared_ptr<AttentionTrace> start() {
     auto trace = std::make_shared<AttentionTrace>();
     trace->path = current_layer_path();

@@ -43,31 +43,32 @@ class Error : public std::runtime_error {
   explicit Error(const std::string& message) : std::runtime_error(with_layer_path(message)) {}
 };
 
-/// Shapes that do not match an operation or each other.
+/// Thrown when shapes do not match an operation or each other.
 class ShapeError : public Error {
  public:
-  using Error::Error;  ///< as Error
+  using Error::Error;  ///< the constructors of Error
 };
 
-/// Element types that do not match an operation or each other.
+/// Thrown when element types do not match an operation or each other.
 class DTypeError : public Error {
  public:
-  using Error::Error;  ///< as Error
+  using Error::Error;  ///< the constructors of Error
 };
 
-/// A value outside its range: a rate, an id, an axis.
+/// Thrown for a value outside its range, such as a rate, an id or an axis.
 class ValueError : public Error {
  public:
-  using Error::Error;  ///< as Error
+  using Error::Error;  ///< the constructors of Error
 };
 
-/// Use of an empty Tensor where one with values is expected.
+/// Thrown when an empty Tensor is used where values are expected.
 class EmptyTensorError : public ValueError {
  public:
-  using ValueError::ValueError;  ///< as Error
+  using ValueError::ValueError;  ///< the constructors of Error
 };
 
-/// x, or NaN without a sign: the sign of a NaN has no meaning, and "-nan" would be printed for it.
+/// x, or a positive NaN: the sign of a NaN has no meaning, but a negative NaN would be printed as
+/// "-nan".
 template <std::floating_point T>
 T printable(T x) {
   return std::isnan(x) ? std::numeric_limits<T>::quiet_NaN() : x;

@@ -47,7 +47,8 @@ class FrozenBranches {
   /// of the called operation. `branch(i)` is the branch of element i by its current value: a number
   /// >= 0, or at_kink.
   ///
-  /// throws  ValueError if the first pass had another operation or number of elements at this call.
+  /// throws  ValueError if this call had a different operation or number of elements in the first
+  ///         pass.
   template <class Branch>
   std::span<const std::int32_t> next(const char* operation, std::size_t n, const Branch& branch) {
     if (recorded_) return recorded_call(operation, n);

@@ -53,11 +53,12 @@ class GradientSlot {
   /// Sets record_state() to `dropped`.
   void mark_dropped() { record_state_ = RecordState::dropped; }
 
-  /// The gradient accumulated so far; there must be one.
+  /// The gradient accumulated so far; requires at least one contribution.
   Tensor value() const;
   /// Makes backward keep the gradient for retained(), if this is the output of an operation.
   void retain() { retains_ = true; }
-  /// The gradient that backward has kept; an empty Tensor before, or without retain().
+  /// The gradient that backward has kept; an empty Tensor before backward, or if retain() was not
+  /// called.
   const Tensor& retained() const { return retained_; }
   /// Keeps the complete gradient if retain() was called.
   void keep(const Tensor& gradient) {
@@ -101,10 +102,11 @@ class Gradient {
  public:
   /// A gradient that is not needed.
   Gradient() = default;
-  /// The gradient that `slot` accumulates; not needed if it is null. The slot must outlive this.
+  /// The gradient that `slot` accumulates; not needed if it is null. The slot must outlive this
+  /// object.
   explicit Gradient(GradientSlot* slot) : slot_(slot) {}
-  /// For input number `input`, from 0, of `operation`; error messages name both. The string must
-  /// outlive this object.
+  /// The gradient of input number `input`, from 0, of `operation`; error messages name both. The
+  /// string must outlive this object.
   Gradient(GradientSlot* slot, const char* operation, std::size_t input)
       : slot_(slot), operation_(operation), input_(input) {}
 

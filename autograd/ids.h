@@ -19,21 +19,22 @@ class Ids {
  public:
   /// No ids: shape (0).
   Ids() = default;
-  /// Every id is `value`.
+  /// Ids that are all `value`.
   explicit Ids(const Shape& shape, std::int32_t value = 0);
-  /// One axis: the values as ids of shape (values.size()).
+  /// Ids with one axis, of shape (values.size()).
   explicit Ids(std::vector<std::int32_t> values);
   /// The values in row-major order. Throws ShapeError if their number does not match the shape.
   Ids(const Shape& shape, std::vector<std::int32_t> values);
-  /// Rows of one length: Ids{{1, 2, 3}, {4, 5, 6}} has shape (2, 3). Throws ShapeError if lengths
+  /// Rows of equal length: Ids{{1, 2, 3}, {4, 5, 6}} has shape (2, 3). Throws ShapeError if lengths
   /// differ.
   Ids(std::initializer_list<std::initializer_list<std::int32_t>> rows);
-  /// One axis: Ids{4, 1, 1} has shape (3). A template so that Ids{{7}} is a row and not the id 7.
+  /// Ids with one axis: Ids{4, 1, 1} has shape (3). It is a template so that Ids{{7}} is a row and
+  /// not the id 7.
   template <std::same_as<std::int32_t> T>
   Ids(std::initializer_list<T> values) : Ids(std::vector<std::int32_t>(values)) {}
-  /// One axis: Ids::from({4, 1, 1}) has shape (3).
+  /// Ids with one axis: Ids::from({4, 1, 1}) has shape (3).
   static Ids from(std::vector<std::int32_t> ids);
-  /// Rows of any lengths, such as sentences: shorter ones are followed by `padding_id`, and
+  /// Rows of any lengths, such as sentences: shorter rows are filled up with `padding_id`:
   /// Ids::padded({{1, 2, 3}, {4}}, 0) is Ids{{1, 2, 3}, {4, 0, 0}}. The shape is (number of rows,
   /// longest length).
   static Ids padded(const std::vector<std::vector<std::int32_t>>& rows, std::int32_t padding_id);
@@ -55,10 +56,11 @@ class Ids {
   /// The ids in row-major order.
   std::vector<std::int32_t> to_vector() const { return values_; }
 
-  /// The id at a position in row-major order, which must be less than size(): not checked.
+  /// The id at a position in row-major order. The position must be less than size(); this is not
+  /// checked.
   std::int32_t& operator[](std::size_t position) { return values_[position]; }
   std::int32_t operator[](std::size_t position) const { return values_[position]; }  ///< \overload
-  /// The id at a row and a column, if there are two axes: not checked.
+  /// The id at a row and a column, if there are two axes. The indices are not checked.
   std::int32_t& operator()(std::size_t row, std::size_t column) {
     return values_[row * shape_[1] + column];
   }
@@ -90,7 +92,7 @@ Ids slice(const Ids& ids, std::ptrdiff_t axis, std::ptrdiff_t begin, std::ptrdif
 /// Arguments, shapes and errors as for `select` of a Tensor (ops/shape_ops.h).
 Ids select(const Ids& ids, std::ptrdiff_t axis, std::ptrdiff_t index);
 
-/// The ids row by row as in NumPy, then their shape, as to_string(Tensor) (tensor.h):
+/// The ids row by row as in NumPy, then their shape, like to_string(Tensor) (tensor.h):
 ///
 ///     [[4, 7],
 ///      [1, 0]]  (2, 2) ids

@@ -15,7 +15,7 @@ using Levels = std::array<double, levels>;  ///< a quantity at h, h/2, h/4, h/8
 
 struct Differences {
   Levels central{};  ///< (f(h) - f(-h)) / 2h = f' + O(h^2)
-  Levels jump{};     ///< (f(h) - 2 f(0) + f(-h)) / h = slope on the right - on the left + O(h)
+  Levels jump{};     ///< (f(h) - 2 f(0) + f(-h)) / h = right slope - left slope + O(h)
 };
 
 std::vector<Differences> differences_along(Line& line, double step, const Objectives& objectives) {
@@ -35,7 +35,7 @@ std::vector<Differences> differences_along(Line& line, double step, const Object
   return differences;
 }
 
-/// A limit for h to 0 and its distance from the limits of one order lower.
+/// The extrapolated limit for h to 0, and its distance from the limits that are one order lower.
 struct Limit {
   double value, change;
 };
@@ -63,8 +63,8 @@ Estimate estimate_from(const Differences& differences, double rounding) {
   return {.value = slope.value, .error = slope.change + rounding + kink};
 }
 
-/// The estimate with the least error; if another contradicts it, their distance is added to the
-/// error.
+/// The estimate with the least error; if another estimate contradicts it, their distance is added
+/// to the error.
 Estimate best_estimate(const std::vector<Estimate>& estimates) {
   Estimate best = estimates.front();
   for (const Estimate& next : estimates) {
@@ -137,7 +137,7 @@ namespace {
 
 using Estimates = std::vector<Estimate>;
 
-/// The best estimates of all objectives, from differences with one step after the other.
+/// The best estimate for each objective. Tries one step after the other.
 struct StepSearch {
   Line& line;
   const Objectives& objectives;
@@ -156,7 +156,7 @@ void StepSearch::try_step(double h) {
   for (std::size_t k = 0; k < best.size(); ++k) {
     const double rounding = effect_of_noise(noise[k], h);
     Estimate estimate = estimate_from(differences[k], rounding);
-    // The function is not finite nearby, such as a square root at 0.
+    // The function is not finite nearby, for example a square root at 0.
     if (!std::isfinite(estimate.value) && std::isfinite(objectives.value_at_start(k))) {
       estimate = {.value = 0.0, .error = std::numeric_limits<double>::infinity()};
     }

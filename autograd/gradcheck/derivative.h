@@ -39,7 +39,7 @@ class Line {
   std::vector<double> direction_;
 };
 
-/// A derivative and a bound of its error.
+/// A derivative and a bound on its error.
 struct Estimate {
   double value = 0.0;
   double error = 0.0;
@@ -49,7 +49,7 @@ struct Estimate {
 /// measured by the differences of order 3 to 6 of seven values, so close together that these
 /// differences of a smooth function vanish [1]. If all seven values are equal, because the function
 /// changes by less than its rounding, the distances are multiplied by 16, up to three times. The
-/// noise is at least the rounding error of the sum over the output, and exactly that if a value is
+/// noise is at least the rounding error of the sum over the output, and equal to it if a value is
 /// not finite.
 ///
 /// step     the step of the first differences along the line; the first distances are step / 65536
@@ -63,7 +63,7 @@ std::vector<std::optional<double>> measured_noise(Line& line, double step,
 /// The steps h of differences along a line.
 struct Steps {
   double first;  ///< tried first
-  double max;    ///< no longer steps are tried
+  double max;    ///< the longest step that is tried
 };
 
 /// d/dt of every objective along a line, at t = 0.

@@ -57,10 +57,10 @@ class OperationCheck final : public TapeObserver {
  private:
   struct Call {
     std::string operation, layer_path;
-    std::vector<Tensor> inputs;  ///< copies; leaves where a gradient was wanted
+    std::vector<Tensor> inputs;  ///< copies; a copy is a leaf if its input required a gradient
     std::function<Tensor(std::span<const Tensor>)> recompute;
-    const GradientSlot* output;  ///< identifies the call while the tape lives
-    Tensor dy;                   ///< no tensor if backward did not reach the call
+    const GradientSlot* output;  ///< identifies the call during the lifetime of the tape
+    Tensor dy;                   ///< empty if backward did not reach the call
   };
 
   std::vector<FaultyInput> wrong_inputs(const Call& call, const GradcheckOptions& options) const;

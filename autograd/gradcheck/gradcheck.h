@@ -26,9 +26,9 @@ struct GradcheckOptions {
 /// The result of a comparison. It is inconclusive if finite differences of different step sizes
 /// contradict each other, because of a kink or cancellation; this never counts as agreement.
 enum class GradcheckVerdict {
-  agrees,        ///< the gradients are equal up to the error that can be detected
+  agrees,        ///< the gradients are equal up to the smallest detectable error
   wrong,         ///< they differ, or one of them is not finite
-  inconclusive,  ///< the finite differences do not decide
+  inconclusive,  ///< the finite differences do not allow a verdict
   /// neither is distinguishable from zero: both are below the rounding error of the output
   too_small
 };
@@ -48,21 +48,20 @@ struct GradcheckRow {
   std::string output = {};     ///< name of the differentiated output; empty if there is only one
   std::string name = {};       ///< name of the tensor
   Shape shape = {};            ///< shape of the tensor
-  bool has_gradient = true;    ///< false if backward gave the tensor no gradient
+  bool has_gradient = true;    ///< false if backward computed no gradient for the tensor
   bool zero = false;           ///< the gradient is zero everywhere, up to rounding
   double gradient_norm = 0.0;  ///< |dL/dx|, where L is the output or its random weighted sum
-  double least_norm = 0.0;     ///< norms up to it cannot be distinguished from zero
+  double least_norm = 0.0;     ///< norms up to this value cannot be distinguished from zero
 
   /// max over all conclusive comparisons of |analytic - numeric| / max(|analytic|, |numeric|,
   /// scale), where scale is the root mean square of the tensor's gradient (for a direction its
   /// norm), so that the error of a coordinate with a tiny gradient is relative to the other
   /// coordinates. Infinite if any value is NaN or infinite, and if no comparison is conclusive.
   double worst_relative_error = 0.0;
-  /// Row-major index; nullopt if the worst error is a direction's, or if nothing was
-  /// compared.
+  /// Row-major index; nullopt if the worst error is along a direction, or if nothing was compared.
   std::optional<std::size_t> worst_coordinate = {};
   double analytic = 0.0;  ///< the gradient of backward at the worst coordinate
-  double numeric = 0.0;   ///< the finite difference there
+  double numeric = 0.0;   ///< the finite difference at the worst coordinate
 
   GradcheckCount coordinates = {};  ///< comparisons of single coordinates
   GradcheckCount directions = {};   ///< comparisons along random directions
@@ -77,7 +76,7 @@ struct GradcheckRow {
 
   /// `wrong` if any comparison is wrong or the gradient is not finite; else `inconclusive` if a
   /// coordinate is inconclusive, if fewer directions than requested are conclusive, or if nothing
-  /// was compared; else `too_small` if a comparison is; else `agrees`.
+  /// was compared; else `too_small` if any comparison is too small; else `agrees`.
   GradcheckVerdict verdict = GradcheckVerdict::agrees;
 };
 
@@ -87,8 +86,8 @@ struct FaultyInput {
   GradcheckRow row = {};  ///< the result for this input
 };
 
-/// The first recorded operation with a wrong gradient when it is checked individually, on its
-/// inputs.
+/// The first recorded operation whose gradient is wrong when the operation is checked individually,
+/// on its inputs.
 struct FaultyOperation {
   std::size_t index = 0;                       ///< position in recording order, from 0
   std::size_t recorded = 0;                    ///< number of recorded operations

@@ -124,7 +124,8 @@ std::vector<Tensor> Objectives::gradients(std::size_t k, std::span<const NamedTe
   Tape tape(observer);
   tape.detect_writes_to_dy();
   const Tensor y = function_().at(k).tensor;
-  // A copy, since a faulty operation may write to it: the differences need the weights afterwards.
+  // A copy, because a faulty operation may write to it, and the differences need the weights
+  // afterwards.
   if (y.requires_grad()) tape.backward(y, outputs_[k].weights.to(DType::float64));
   std::vector<Tensor> gradients;
   for (const NamedTensor& leaf : leaves) {

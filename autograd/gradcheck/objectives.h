@@ -37,12 +37,13 @@ class Objectives {
   /// Number k at the values that the tensors had in the constructor.
   double value_at_start(std::size_t k) const { return outputs_[k].value; }
 
-  /// All numbers at the tensors' present values, without a tape and with the branches of
-  /// piecewise operations frozen as they were at the start.
+  /// All numbers at the tensors' current values, without a tape and with the branches of piecewise
+  /// operations frozen as they were at the start.
   std::vector<double> values() const;
 
-  /// Gradients of number k with respect to leaves; no tensor for a leaf that it does not depend on.
-  /// Throws ValueError, naming the operation, if a backward changes the dL/dy that it is given.
+  /// Gradients of number k with respect to leaves; an empty Tensor for a leaf that the number does
+  /// not depend on. Throws ValueError, naming the operation, if a backward changes the dL/dy that
+  /// it is given.
   std::vector<Tensor> gradients(std::size_t k, std::span<const NamedTensor> leaves,
                                 TapeObserver* observer = nullptr) const;
 
@@ -64,7 +65,7 @@ class Objectives {
   mutable FrozenBranches branches_;  // at the start
 };
 
-/// n random numbers in +-[0.5, 1.5]: of either sign, uneven, none near zero.
+/// n random numbers in [-1.5, -0.5] or [0.5, 1.5], so that none is near zero.
 std::vector<double> signed_weights(std::size_t n, const RandomStream& random);
 
 }  // namespace tapestry::gradcheck_detail

@@ -24,10 +24,10 @@ constexpr double error_margin = 10.0;
 constexpr double detectable_factor = 100.0;
 /// The rounding errors of a correct gradient may reach this relative error.
 constexpr double min_detectable_error = 1e-9;
-/// Differences with an error beyond this multiple of the tolerance confirm nothing.
+/// Differences whose error exceeds this multiple of the tolerance do not confirm a gradient.
 constexpr double max_confirming_error = 100.0;
-/// Differences of zero have errors of at most this multiple of the noise: rounding errors grow with
-/// shorter steps, and the shortest step is 1/2048 of the longest.
+/// If a derivative is zero, its differences are at most this multiple of the noise: rounding errors
+/// grow with shorter steps, and the shortest step is 1/2048 of the longest.
 constexpr double max_error_of_zero = 1e4;
 /// No other steps are tried if the error of an estimate is at most this fraction of the tolerance.
 constexpr double good_enough_share = 1e-3;
@@ -95,7 +95,7 @@ struct ObjectiveCheck {
 
 class TensorCheck {
  public:
-  /// noise  of each objective
+  /// noise  the noise of each objective
   TensorCheck(const NamedTensor& named, std::span<const Tensor> gradients,
               const Objectives& objectives, const std::vector<double>& noise,
               const GradcheckOptions& options);
@@ -106,7 +106,7 @@ class TensorCheck {
   void check_directions();
   bool enough_directions() const;
   void check_coordinates();
-  /// Checks the coordinate for all objectives, unless it has been checked.
+  /// Checks the coordinate for all objectives, unless it has already been checked.
   void check_coordinate(std::size_t i);
   void find_wrong_coordinate(std::size_t k, const std::vector<double>& direction);
   std::vector<Comparison> compare_coordinate(std::size_t i);
@@ -207,7 +207,7 @@ void add_to(GradcheckCount& count, const Comparison& comparison) {
   if (comparison.verdict == GradcheckVerdict::inconclusive) ++count.inconclusive;
 }
 
-/// Keeps the comparison with the largest error. Without a coordinate it is the error of a
+/// Keeps the comparison with the largest error. Without a coordinate, the comparison is along a
 /// direction; a wrong coordinate takes precedence over a wrong direction.
 void keep_worst(ObjectiveCheck& check, std::optional<std::size_t> coordinate,
                 const Comparison& comparison) {
@@ -348,9 +348,9 @@ double max_magnitude(std::span<const NamedTensor> tensors) {
 }
 
 /// The noise of each objective: the maximum of its noise along a random direction of each tensor,
-/// because a tensor that hardly changes an objective meets too few of its rounding errors. An
-/// objective that no tensor changes, such as a loss that is rounded to 0, may have lost changes as
-/// large as the rounding of the tensors' values.
+/// because moving a tensor that hardly affects an objective shows too few of its rounding errors.
+/// An objective that no tensor changes, such as a loss that is rounded to 0, may have lost changes
+/// as large as the rounding of the tensors' values.
 std::vector<double> max_noise(const Objectives& objectives, std::span<const NamedTensor> tensors,
                               const GradcheckOptions& options) {
   std::vector<std::optional<double>> measured(objectives.count());

@@ -45,7 +45,8 @@ double detectable_error(double error_of_differences, double tolerance);
 /// inconclusive  otherwise
 Comparison compare(double analytic, const Estimate& numeric, const Thresholds& thresholds);
 
-/// Checks every tensor against every objective: a row for each pair, objective by objective.
+/// Checks the gradient of every objective with respect to every tensor. Returns a row for each
+/// pair, objective by objective.
 std::vector<GradcheckRow> check(const Objectives& objectives, std::span<const NamedTensor> tensors,
                                 const GradcheckOptions& options);
 
@@ -54,7 +55,7 @@ std::vector<GradcheckRow> check(const Objectives& objectives, std::span<const Na
 std::string format_place(const Shape& shape, std::optional<std::size_t> coordinate);
 
 /// Describes the error of a wrong gradient: not finite, all zero, a wrong sign, a wrong factor
-/// (with its likely cause), or another direction; then the worst place with both values.
+/// (with its likely cause), or a different direction; then the worst coordinate with both values.
 std::string explanation(const GradcheckRow& row);
 
 }  // namespace tapestry::gradcheck_detail

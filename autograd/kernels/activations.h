@@ -9,7 +9,7 @@
 #include "autograd/kernels/simd.h"
 
 /// Activation functions and their derivatives on vectors, for element-wise loops and for kernels
-/// that fuse an activation with something else.
+/// that fuse an activation with another computation.
 ///
 /// Largest errors found against long double over all arguments, in units in the last place of the
 /// exact result, with xsimd 8.1 (tests/autograd/ops/accuracy_test.cpp):

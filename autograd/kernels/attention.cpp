@@ -72,7 +72,8 @@ void attention_weights(const AttentionProblem& p, const AttentionOperands<T>& op
 
 namespace {
 
-/// Targets of the gradients of one head or tile. `dw` is added to; null for dot-product scores.
+/// Targets of the gradients of one head or tile. Contributions are added to `dw`, which is null for
+/// dot-product scores.
 template <class T>
 struct Gradients {
   Target<T> dq, dk, dv;
@@ -106,10 +107,10 @@ struct Backward {
   /// The weights of a tile in forward.
   struct TileWeights {
     const T* weights;        ///< as saved: dropped weights are negative
-    const T* after_dropout;  ///< the same array if there is no dropout
+    const T* after_dropout;  ///< the same array as `weights` if there is no dropout
   };
   /// Reads the saved weights, or recomputes them into `weights_scratch`. With dropout, computes the
-  /// weights after it into `dropout_scratch`.
+  /// weights after dropout into `dropout_scratch`.
   TileWeights forward_weights(const Tile& t, const Operands<T>& o, T* weights_scratch,
                               T* dropout_scratch) const;
   void run_dot_products(const Tile& t, const Operands<T>& o, const T* ds,
@@ -183,7 +184,7 @@ void zero_rows_outside(std::size_t begin, std::size_t end, std::size_t rows, std
 }
 
 /// All tiles of one sentence and head, in order, because they add to the same dk and dv. The first
-/// tile that is not empty writes its keys, later ones add.
+/// nonempty tile writes the gradients of its keys, later tiles add to them.
 template <class T>
 void Backward<T>::run_head(std::size_t b, std::size_t head, Gradients<T> d) const {
   bool started = false;

@@ -23,8 +23,8 @@ struct AttentionProblem {
   bool alibi = false;                  ///< linear biases of ALiBi: attention_tile.h
   std::size_t key_rows = 0;            ///< rows of k and v per sentence, >= n_k; 0: n_k
 
-  double dropout = 0.0;           ///< rate of dropout of the weights, in [0, 1]
-  std::uint64_t dropout_key = 0;  ///< key of its random stream
+  double dropout = 0.0;           ///< dropout rate of the weights, in [0, 1]
+  std::uint64_t dropout_key = 0;  ///< key of the random stream for dropout
 };
 
 /// Inputs of a call: q (batch, n_q, heads, d_k), k (batch, n_k, heads, d_k), v (batch, n_k, heads,
@@ -59,7 +59,8 @@ inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
 /// out = softmax(scores + mask) v, (batch, n_q, heads, d_v), for each sentence and head. Weights
 /// are stored only if `saved` is given, with room for saved_weights() values; they make backward
-/// cheaper. `steps`, if not null, gets the steps of the computation; `out` has the same bits.
+/// cheaper. If `steps` is not null, it receives the steps of the computation, which do not change
+/// the bits of `out`.
 template <class T>
 void attention(const AttentionProblem& problem, const AttentionOperands<T>& operands, T* out,
                T* saved = nullptr, const AttentionSteps<T>* steps = nullptr);
@@ -75,9 +76,9 @@ void attention_weights(const AttentionProblem& problem, const AttentionOperands<
 /// Gradients from g = dL/dout, with weights P, their dropped form D(P) and dP = D'(g v^T):
 /// dv = D(P)^T g, dS = P * (dP - rowsum(P * dP)), and from dS the gradients of the operands of the
 /// scores: dq = scale dS k, dk = scale dS^T q, or with w as in attention_tile.h. `saved` has the
-/// weights that forward saved; null recomputes them. Null targets are skipped; targets must not
-/// overlap.
-/// `steps`, if not null, gets the steps of the computation, unless only dv is wanted.
+/// weights that forward saved; if it is null, they are recomputed. Null targets are skipped;
+/// targets must not overlap. If `steps` is not null, it receives the steps of the computation,
+/// unless only dv is needed.
 template <class T>
 void attention_backward(const AttentionProblem& problem, const AttentionOperands<T>& operands,
                         const T* g, const T* saved, const AttentionTargets<T>& targets,

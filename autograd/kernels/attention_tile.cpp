@@ -20,7 +20,7 @@ namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 namespace {
 
 /// tanh(x) with an absolute error of the machine epsilon; a sum of such terms has that error
-/// anyway. Half the work of xsimd::tanh, whose relative error is of this size.
+/// anyway. Takes half as long as xsimd::tanh, whose relative error is of this size.
 template <class T>
 Vec<T> fast_tanh(const Vec<T>& x) {
   const Vec<T> one(T(1));
@@ -55,7 +55,7 @@ struct Sums {
   T* dw;          // (d_k, lanes)
 };
 
-/// Adds query r's contributions to `sums`, and writes its own gradient to dq, (d_k).
+/// Adds query r's contributions to `sums`, and writes the gradient of the query to dq, (d_k).
 template <class T>
 void add_row(std::size_t d, std::size_t stride, const KeyRange& columns, const T* q, const T* ds,
              const Sums<T>& sums, T* dq) {
@@ -171,7 +171,8 @@ void store_products(const AttentionProblem& p, const Tile& t, const Operands<T>&
   store_tile(p, t, s, steps.products);
 }
 
-/// Scores, replaced with -inf (NaN too) where masked and in the padding of rows.
+/// Computes the scores, and writes -inf where a key is masked, even over NaN, and in the padding of
+/// rows.
 template <class T>
 void masked_scores(const AttentionProblem& p, const Tile& t, const Operands<T>& o, T* s,
                    const AttentionSteps<T>* steps) {
@@ -226,7 +227,7 @@ void softmax_padded_row(std::size_t n, T* row) {
 }
 
 /// out = scale * the sum of k rows of x, each times its weight, or += if out.add. Skips rows with
-/// weight 0. The bits are the same as from gemm, where a finite row times 0 changes nothing.
+/// weight 0. The bits equal the bits of gemm, where a finite row times 0 changes nothing.
 template <class T>
 void add_rows(std::size_t n, std::size_t k, T scale, const T* weights, std::size_t step, const T* x,
               std::size_t stride, Target<T> out) {
@@ -262,7 +263,8 @@ void tile_weights(const AttentionProblem& p, const Tile& t, const Operands<T>& o
 
 template <class T>
 void apply_dropout(const AttentionProblem& p, const Tile& t, T* weights, T* dropped) {
-  // Every tile has random numbers for a full tile of n_k keys, so that it starts at a group.
+  // Every tile is assigned random numbers for a full tile of n_k keys, so that its numbers start at
+  // a group.
   const std::uint64_t tile = (t.b * p.heads + t.head) * tiles_per_head(p) + t.begin / tile_queries;
   dropout<T>(p.dropout_key, tile * tile_queries * padded_keys(p.n_k), t.size(), p.dropout, weights,
              {dropped});

@@ -9,15 +9,15 @@
 #include "autograd/kernels/namespace.h"
 #include "autograd/kernels/parallel.h"
 
-/// Tiles of queries, their scores and weights, shared by the forward and backward kernels of
-/// attention. Internal to them.
+/// Tiles of queries, their scores and weights. Internal to the forward and backward kernels of
+/// attention.
 namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 
 /// Queries that are processed together, so that their weights stay in cache.
 inline constexpr std::size_t tile_queries = 64;
 
-/// Rows of weights are padded with zeros to a multiple of this, so that vector loops have no tails.
-/// It is not the number of lanes, because dropout must not depend on the element type.
+/// Rows of weights are padded with zeros to a multiple of this number, so that vector loops have no
+/// tails. It is not the number of lanes, because dropout must not depend on the element type.
 inline constexpr std::size_t row_multiple = 16;
 
 inline std::size_t padded_keys(std::size_t n) {
@@ -130,7 +130,7 @@ void zero_rows(std::size_t rows, std::size_t n, T* out, std::size_t stride) {
   for (std::size_t i = 0; i < rows; ++i) std::fill_n(out + i * stride, n, T(0));
 }
 
-// Scores beyond dot products: additive scores [1] and the linear biases of ALiBi [2]. Rows are
+// Scores other than dot products: additive scores [1] and the linear biases of ALiBi [2]. Rows are
 // stride() apart.
 //
 // [1] Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and
@@ -139,7 +139,7 @@ void zero_rows(std::size_t rows, std::size_t n, T* out, std::size_t stride) {
 // Length Extrapolation", section 3 and the slopes of its reference implementation for any number
 // of heads.
 
-/// s_ij = scale sum_c w_c tanh(q_ic + k_jc). Nothing of the size (queries, keys, width) is stored.
+/// s_ij = scale sum_c w_c tanh(q_ic + k_jc). No array of size (queries, keys, width) is stored.
 /// Outside a query's range of keys `s` is undefined.
 template <class T>
 void additive_scores(const AttentionProblem& p, const Tile& t, const Operands<T>& o, T* s);
@@ -151,8 +151,8 @@ template <class T>
 void additive_scores_backward(const AttentionProblem& p, const Tile& t, const Operands<T>& o,
                               const T* ds, Target<T> dq, Target<T> dk, T* dw);
 
-/// ALiBi's slope of a head: 2^(-8 (head + 1) / heads) if `heads` is a power of two. Otherwise, with
-/// n the largest power of two below `heads`, the first n heads have the slopes of n heads, and the
+/// ALiBi's slope of a head: 2^(-8 (head + 1) / heads) if `heads` is a power of two. Otherwise, if n
+/// is the largest power of two below `heads`, the first n heads have the slopes of n heads, and the
 /// others the slopes 0, 2, 4, ... of 2 n heads.
 double alibi_slope(std::size_t head, std::size_t heads);
 
@@ -162,20 +162,19 @@ template <class T>
 void subtract_distances(const AttentionProblem& p, const Tile& t, T* s);
 
 // Weights, (rows(), columns()) in rows stride() apart, padded with zeros. A dropped weight is
-// stored negated: the gradient of softmax needs its magnitude, and its sign says that it is
-// dropped.
+// stored negated: the gradient of softmax needs its magnitude, and its sign marks it as dropped.
 
 /// Softmax of the masked scores, before dropout. `steps` may be null.
 template <class T>
 void tile_weights(const AttentionProblem& p, const Tile& t, const Operands<T>& operands, T* weights,
                   const AttentionSteps<T>* steps = nullptr);
 
-/// Negates the weights that are dropped. `dropped` gets D(P): weights that are kept times
-/// 1 / (1 - rate), and zeros.
+/// Negates the weights that are dropped. Writes D(P) to `dropped`: weights that are kept, times 1 /
+/// (1 - rate), and zeros.
 template <class T>
 void apply_dropout(const AttentionProblem& p, const Tile& t, T* weights, T* dropped);
 
-/// D(P) from the weights that apply_dropout left.
+/// Computes D(P) from the weights after apply_dropout.
 template <class T>
 void repeat_dropout(const AttentionProblem& p, const Tile& t, const T* weights, T* dropped);
 
@@ -192,7 +191,7 @@ struct Weights {
   bool transposed = false;
 };
 
-/// Rows that are multiplied by weights, (k, n); `finite` if they hold neither infinity nor NaN.
+/// Rows that are multiplied by weights, (k, n); `finite` if they contain neither infinity nor NaN.
 template <class T>
 struct WeightedRows {
   const T* data;
@@ -206,7 +205,7 @@ template <class T>
 void weighted_rows(std::size_t m, std::size_t n, std::size_t k, T scale, const Weights<T>& w,
                    const WeightedRows<T>& x, Target<T> out, std::size_t out_stride);
 
-/// True if all of n values are finite.
+/// True if all n values are finite.
 template <class T>
 bool all_finite(std::size_t n, const T* x);
 

@@ -25,11 +25,11 @@ class Arrays {
   Memory memory_;
 };
 
-/// Rows that are added in one chain, see sum_pairwise.
+/// Number of rows that are added in one chain, see sum_pairwise.
 inline constexpr std::size_t rows_per_chain = 256;
 
-/// sums += the sum over `rows` rows of f(x of the row, column...), four rows at a time, to write
-/// the sums a quarter as often.
+/// sums += the sum over `rows` rows of f(x of the row, column...), four rows at a time, so that the
+/// sums are written a quarter as often.
 template <class T, class F, class... Column>
 void add_rows(std::size_t rows, std::size_t n, const T* x, T* sums, const F& f,
               const Column*... column) {
@@ -49,7 +49,8 @@ void add_rows(std::size_t rows, std::size_t n, const T* x, T* sums, const F& f,
   for (; row < rows; ++row) map(n, to, f, x + row * n, column...);
 }
 
-/// sums = the sum over `rows` rows of f(x of the row, column...), chains added pairwise.
+/// sums = the sum over `rows` rows of f(x of the row, column...); chains of rows are added
+/// pairwise.
 template <class T, class F, class... Column>
 void sum_rows(std::size_t rows, std::size_t n, const T* x, T* sums, const F& f,
               const Column*... column) {
@@ -72,7 +73,7 @@ void block_moments(std::size_t rows, std::size_t n, const T* x, T* means, T* squ
       static_cast<const T*>(means));
 }
 
-/// Merges a block's moments into the moments of the `before` rows before it.
+/// Merges a block's moments into the moments of the `before` rows that precede it.
 template <class T>
 void merge_moments(std::size_t before, std::size_t rows, std::size_t n, const T* block_means,
                    const T* block_squares, T* means, T* squares) {
@@ -100,7 +101,7 @@ Vec<T> reciprocal_deviation(const Vec<T>& variance, T epsilon) {
   return Vec<T>(T(1)) / xsimd::sqrt(variance + Vec<T>(epsilon));
 }
 
-/// weight / sqrt(variance + epsilon) of each column: dy/dx where the moments are given.
+/// weight / sqrt(variance + epsilon) of each column: dy/dx if the moments are constants.
 template <class T>
 void find_slopes(std::size_t n, const T* variances, const T* weight, T epsilon, T* slopes) {
   map(

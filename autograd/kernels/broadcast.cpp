@@ -36,7 +36,7 @@ BroadcastPlan::BroadcastPlan(std::span<const std::size_t> result, std::span<cons
     a_strides[axes - 1] = all_a[axis];
     b_strides[axes - 1] = all_b[axis];
   }
-  if (axes == 0) {  // one element
+  if (axes == 0) {  // a single element
     extents[axes++] = 1;
     a_strides[0] = b_strides[0] = 1;
   }

@@ -24,7 +24,7 @@ void pad_rows(std::size_t rows, std::size_t n, const T* in, std::size_t first, T
               std::size_t out_n);
 
 /// Reorders axes: axis k of out is axis axes[k] of `in`, which has `extents`; both are row-major
-/// and have at most 8 axes. Where the last axis stays last whole rows are copied; otherwise square
+/// and have at most 8 axes. If the last axis stays last, whole rows are copied; otherwise square
 /// tiles are transposed in a buffer, so that both sides are accessed by cache lines.
 template <class T>
 void permute(std::span<const std::size_t> extents, std::span<const std::size_t> axes, const T* in,
@@ -48,7 +48,7 @@ template <class T>
 void gather(std::span<const std::size_t> positions, const T* x, T* y);
 
 /// dx[positions[p]] gets the sum of dy[p] over equal positions, added up in the order of p; the
-/// other of the n elements of dx get 0.
+/// remaining elements of dx, which has n, become 0.
 ///
 /// block  a divisor of positions.size(); equal positions never span two blocks of this size
 template <class T>

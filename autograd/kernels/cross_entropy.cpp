@@ -111,7 +111,8 @@ void cross_entropy_backward(const CrossEntropyProblem& p, const T* logits,
 
 namespace {
 
-/// Rows of a chunk: at most about a million logits, but at least 96 rows; a multiple of 12.
+/// Number of rows in a chunk: at most about a million logits, but at least 96 rows; a multiple of
+/// 12.
 std::size_t rows_per_chunk(std::size_t vocabulary) {
   constexpr std::size_t max_logits = std::size_t{1} << 20;
   constexpr std::size_t min_rows = 96;
@@ -179,7 +180,7 @@ class LinearCrossEntropy {
     if (to_.dbias != nullptr) std::fill_n(to_.dbias, n, T(0));
   }
 
-  /// Processes the `m` kept rows from number `begin` on.
+  /// Processes `m` of the rows that are not ignored, from number `begin` on.
   void run_chunk(std::size_t begin, std::size_t m) {
     compute_logits(begin, m);
     parallel_rows(m, p_.loss.vocabulary, [&](std::size_t first, std::size_t last) {
@@ -195,7 +196,8 @@ class LinearCrossEntropy {
     gemm_packed<T>(m, T(1), {x_, d}, to_logits_, {logits_}, p_.loss.vocabulary, p_.bias);
   }
 
-  /// Loss of row i of the chunk; its logits become their gradient if that is wanted.
+  /// The loss of row i of the chunk. Replaces the logits of the row with their gradient if it is
+  /// needed.
   CrossEntropySums finish_row(std::size_t begin, std::size_t i) const {
     const std::int32_t target = p_.loss.targets[rows_[begin + i]];
     const std::size_t n = p_.loss.vocabulary;
@@ -210,7 +212,7 @@ class LinearCrossEntropy {
     for (std::size_t i = 0; i < m; ++i) copy_row(d, dx_ + i * d, to_.dx + rows_[begin + i] * d);
   }
 
-  /// The first chunk writes the gradients of weight and bias, later ones add.
+  /// The first chunk writes the gradients of weight and bias, later chunks add to them.
   void add_parameter_gradients(std::size_t begin, std::size_t m) {
     const std::size_t d = p_.d, n = p_.loss.vocabulary;
     const bool add = begin > 0;

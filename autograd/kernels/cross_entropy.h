@@ -31,7 +31,7 @@ struct CrossEntropySums {
 
 /// The cross entropy of logits = x W^T + b that are never stored as a whole: a chunk of rows is
 /// computed, turned into its gradient and multiplied back while it is in cache. Rows whose target
-/// is ignored cost nothing.
+/// is ignored are skipped.
 template <class T>
 struct LinearCrossEntropyProblem {
   CrossEntropyProblem loss;
@@ -41,8 +41,8 @@ struct LinearCrossEntropyProblem {
   const T* bias;    ///< (vocabulary), or null
 };
 
-/// Where the gradients of x, weight and bias go, each with the shape of its operand; null if not
-/// wanted.
+/// Where the gradients of x, weight and bias are stored, each with the shape of its operand; null
+/// if not needed.
 template <class T>
 struct LinearCrossEntropyGradients {
   T* dx = nullptr;

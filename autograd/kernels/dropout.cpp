@@ -47,7 +47,7 @@ class DropoutFactors {
   }
 
  private:
-  /// Whether the 16 bits of an element equal the upper ones of the threshold.
+  /// Whether the 16 bits of an element equal the upper 16 bits of the threshold.
   [[gnu::always_inline]] bool has_ties(const std::uint16_t (&halves)[dropout_group]) const {
     using Halves = xsimd::batch<std::uint16_t>;
     static_assert(dropout_group % Halves::size == 0);
@@ -70,7 +70,7 @@ class DropoutFactors {
   }
 
   std::uint64_t key_;
-  std::uint32_t upper_, lower_;  ///< bits of the threshold; upper_ is 2^16 if everything is dropped
+  std::uint32_t upper_, lower_;  ///< bits of the threshold; upper_ is 2^16 if all elements are dropped
   T scale_;
   alignas(64) T factors_[dropout_group];
 };

@@ -14,8 +14,8 @@
 namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 namespace {
 
-/// xsimd 8.1 is exact to 0.7 epsilons, but wrong for subnormal float64 values: those are scaled
-/// into the normal range first.
+/// xsimd 8.1 is accurate to 0.7 epsilon, but wrong for subnormal float64 values, so these are
+/// scaled into the normal range first.
 template <class T>
 Vec<T> logarithm(const Vec<T>& v) {
   using V = Vec<T>;
@@ -72,8 +72,8 @@ V max_gradient_share(const V& a, const V& b) {
   return V(xsimd::select(a == b, V(T(0.5)), share_if_different));
 }
 
-/// Binary cross entropy of sigmoid(v) for the probability p of a yes: |v| (v > 0 ? 1 - p : p) +
-/// log(1 + e^-|v|), with 0 for the logit at infinity that predicts p.
+/// Binary cross entropy of sigmoid(v) for the probability p of the label: |v| (v > 0 ? 1 - p : p) +
+/// log(1 + e^-|v|), and 0 for an infinite logit that predicts p.
 template <class T>
 Vec<T> binary_cross_entropy(const Vec<T>& v, const Vec<T>& p) {
   using V = Vec<T>;
@@ -84,8 +84,8 @@ Vec<T> binary_cross_entropy(const Vec<T>& v, const Vec<T>& p) {
   return distance + xsimd::log1p(kernels::exp<T>(-size));
 }
 
-/// factor (sigmoid(v) - p). For v > 0, (1 - p) - sigmoid(-v) is the same and does not cancel where
-/// p = 1.
+/// factor (sigmoid(v) - p). For v > 0, (1 - p) - sigmoid(-v) is the same and does not cancel at p =
+/// 1.
 template <class T>
 Vec<T> binary_cross_entropy_gradient(const Vec<T>& v, const Vec<T>& p, double factor) {
   using V = Vec<T>;
@@ -94,7 +94,7 @@ Vec<T> binary_cross_entropy_gradient(const Vec<T>& v, const Vec<T>& p, double fa
   return V(static_cast<T>(factor)) * xsimd::select(v > zero, (one - p) - unlikely, unlikely - p);
 }
 
-/// Calls use(f) with the function on vectors.
+/// Calls use(f), where f is the function on vectors.
 template <class T, class Use>
 void with_function(const Function<Unary>& f, const Use& use) {
   using V = Vec<T>;
@@ -235,7 +235,7 @@ void map_in_parallel(std::size_t n, Target<T> y, const F& f, const In*... in) {
   });
 }
 
-/// out[i] = f(a[i], b[i]) for i < n, where an operand of stride 0 repeats its one value.
+/// out[i] = f(a[i], b[i]) for i < n, where an operand of stride 0 repeats its single value.
 template <class T, class F>
 void broadcast_row(std::size_t n, T* out, const F& f, const T* a, std::size_t a_stride, const T* b,
                    std::size_t b_stride) {

@@ -8,8 +8,8 @@
 #include "autograd/kernels/namespace.h"
 #include "autograd/kernels/target.h"
 
-/// Functions of the elements of arrays. A new one is an enumerator here and a case in
-/// elementwise.cpp; p and q are its parameters, see Function.
+/// Functions of the elements of arrays. To add a function, add an enumerator here and a case in
+/// elementwise.cpp; p and q are parameters, see Function.
 namespace tapestry::kernels {
 
 /// f(v). Activations are in activations.h.
@@ -22,7 +22,7 @@ enum class Unary : std::uint8_t {
   gelu,
   gelu_tanh,
   log,
-  neg,           ///< -v, also for 0
+  neg,           ///< -v; changes the sign of 0 too
   negate_scale,  ///< (0 - v) p
   power,         ///< v^p
   relu,
@@ -34,7 +34,7 @@ enum class Unary : std::uint8_t {
   sqrt,
   square,
   tanh,
-  zero_minus  ///< 0 - v, which is 0 for 0
+  zero_minus  ///< 0 - v; never -0
 };
 
 /// f(a, b). Functions named `*_gradient` compute dL/dx from a = dL/dy and b = x, or b = y if noted.
@@ -59,7 +59,7 @@ enum class Binary : std::uint8_t {
   not_equal,
   power_gradient,       ///< a p b^(p - 1)
   relu_gradient,        ///< b = y
-  relu_scale_gradient,  ///< of p relu(x), also with elements dropped; b = y
+  relu_scale_gradient,  ///< of p relu(x), or of dropout(relu(x)); b = y
   right,                ///< b
   sigmoid_gradient,     ///< b = y
   silu_gradient,

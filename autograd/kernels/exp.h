@@ -19,12 +19,12 @@ struct ExpConstants<float> {
   using Integer = std::int32_t;
   static constexpr float overflow = 88.8F;         ///< e^overflow is infinite
   static constexpr float fast_limit = 86.2F;       ///< for |x| up to this, |k| <= 124
-  static constexpr float underflow = -103.9721F;   ///< below, e^x rounds to 0
-  static constexpr float min_normal = -87.33654F;  ///< below, e^x is subnormal
+  static constexpr float underflow = -103.9721F;   @@///< below this, e^x rounds to 0
+  static constexpr float min_normal = -87.33654F;  @@///< below this, e^x is subnormal
   static constexpr float round_shift =
-      0x1.8p23F;  ///< the last bits of a number + round_shift are an integer
+      0x1.8p23F;  ///< the low bits of x + round_shift hold x rounded to an integer
   static constexpr int mantissa_bits = 23, exponent_bias = 127;
-  static constexpr float ln2_high = 0.693359375F, ln2_low = -2.12194440e-4F;  ///< k ln2_high: exact
+  static constexpr float ln2_high = 0.693359375F, ln2_low = -2.12194440e-4F;  ///< k ln2_high is exact
 };
 
 template <>
@@ -147,15 +147,14 @@ template <class T>
 
 }  // namespace internal
 
-/// e^x: infinity from where it overflows (88.73 in float32), gradually down to 0 through the
-/// subnormal numbers, NaN for NaN. Its error is at most 1.53 units in the last place of the result
-/// in float32 (all arguments tried) and 0.91 in float64 (6e7 arguments), subnormal results
-/// included.
+/// e^x: infinity where it overflows (above 88.73 in float32), subnormal numbers before it becomes
+/// 0, and NaN for NaN. Its error is at most 1.53 units in the last place of the result in float32
+/// (all arguments tried) and 0.91 in float64 (6e7 arguments), subnormal results included.
 template <class T>
 [[gnu::always_inline]] inline Vec<T> exp(const Vec<T>& x) {
   using C = internal::ExpConstants<T>;
 #if defined(__AVX512F__)
-  const Vec<T> capped = xsimd::min(Vec<T>(C::overflow), x);  // NaN stays, being the second operand
+  const Vec<T> capped = xsimd::min(Vec<T>(C::overflow), x);  // keeps NaN, because x is the second operand
   return internal::scale_or_zero(C::underflow, x, internal::reduce_exp<T>(capped));
 #else
   // -infinity, the value of masked scores, takes the fast path.
@@ -165,8 +164,8 @@ template <class T>
 #endif
 }
 
-/// e^x for x <= 0, the same bits in less time, but 0 where the result would be subnormal: such
-/// weights of a softmax change no sum, and processors are slow with them.
+/// e^x for x <= 0: faster, with the same bits, but 0 where the result would be subnormal. Such
+/// weights of a softmax change no sum, and arithmetic on them is slow.
 template <class T>
 [[gnu::always_inline]] inline Vec<T> exp_nonpositive(const Vec<T>& x) {
   return internal::scale_or_zero(internal::ExpConstants<T>::min_normal, x,

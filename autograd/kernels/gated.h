@@ -9,7 +9,8 @@
 /// Gated linear units.
 namespace tapestry::kernels {
 
-/// The activation of the gate in a gated linear unit; gelu is the exact one.
+/// The activation of the gate in a gated linear unit; gelu is the exact function, not its
+/// approximation.
 enum class Gate { silu, gelu };
 
 inline namespace TAPESTRY_KERNELS_NAMESPACE {

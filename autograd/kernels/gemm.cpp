@@ -15,7 +15,7 @@
 namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 namespace {
 
-/// Rows of a that are packed at a time, to stay in the L2 cache.
+/// Number of rows of a that are packed at a time, so that they stay in the L2 cache.
 constexpr std::size_t row_block = 16 * tile_height;
 
 template <class T>
@@ -92,7 +92,7 @@ class ColumnPanels {
 template <class T>
 class RowPanels {
  public:
-  /// `panels`: number of panels of columns that these rows are multiplied with.
+  /// `panels`: number of panels of columns that these rows are multiplied by.
   RowPanels(const Operand<T>& a, std::size_t begin, std::size_t end, std::size_t p, std::size_t k,
             std::size_t panels)
       : a_(a), begin_(begin), p_(p), k_(k), packed_(nullptr) {
@@ -151,7 +151,7 @@ void multiply_part(const Product<T>& x, const ColumnPanels<T>& columns, const Pa
   for (std::size_t begin = part.row_begin; begin < part.row_end; begin += row_block) {
     const std::size_t end = std::min(part.row_end, begin + row_block);
     std::size_t p = 0;
-    do {  // once if k is 0, because the result has to be written
+    do {  // runs once if k is 0, because the result has to be written
       multiply_block(x, columns, {begin, end, part.panel_begin, part.panel_end}, p);
       p += k_block;
     } while (p < x.k);
@@ -169,14 +169,15 @@ std::size_t first_row(std::size_t m, std::size_t part, std::size_t parts) {
 class Grid {
  public:
   Grid(std::size_t m, std::size_t panels) : m_(m), panels_(panels) {
-    constexpr std::size_t min_tiles = 4;  // per part, to pay for packing and claiming it
+    constexpr std::size_t min_tiles = 4;  // per part, so that packing and claiming it is worthwhile
     const std::size_t tiles = ceil_div(m, tile_height);
     const std::size_t threads = num_threads();
     const std::size_t wanted = 4 * threads;
     row_parts_ =
         std::max(ceil_div(m, row_block), std::clamp<std::size_t>(tiles / min_tiles, 1, wanted));
     if (row_parts_ >= threads) row_parts_ -= row_parts_ % threads;
-    // Only if there are too few rows: each part of the columns reads all rows of a again.
+    // Divides the columns only if there are too few rows, because each part of the columns reads
+    // all rows of a again.
     panel_parts_ = std::min(threads / std::gcd(row_parts_, threads), panels);
   }
 
@@ -293,7 +294,7 @@ void multiply_along_k(const Product<T>& x, const Operand<T>& b) {
   add_blocks(x, blocks, sums);
 }
 
-/// Products of fewer multiplications run on one thread.
+/// Products with fewer multiplications run on one thread.
 constexpr std::size_t min_parallel_multiplications = std::size_t{1} << 17;
 
 bool uses_openblas() { return matmul_in_use() == Matmul::openblas; }

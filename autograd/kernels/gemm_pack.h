@@ -12,7 +12,7 @@
 #include "autograd/kernels/namespace.h"
 #include "autograd/kernels/simd.h"
 
-/// Packing: copies operands in the read order of tiles.
+/// Packing: copies operands into the order in which tiles read them.
 namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 
 namespace internal {
@@ -132,7 +132,7 @@ void pack_transposed_strip(std::size_t height, const T* in, std::size_t stride, 
   std::size_t q = 0;
   if constexpr (squares == 1) {
     for (; height == tile_height && q + lanes<T> <= k; q += lanes<T>) {
-      prefetch_lines<tile_height>(in, tile_height * stride + q, stride);  // of the next strip
+      prefetch_lines<tile_height>(in, tile_height * stride + q, stride);  // prefetches the next strip
       Vec<T> square[lanes<T>];
       load_transposed<tile_height>(in + q, stride, square);
       unrolled<lanes<T>>([&](auto c) __attribute__((always_inline)) {

@@ -38,7 +38,7 @@ struct TileRows {
   std::size_t row_step, k_step;
 };
 
-/// Columns of b: row p starts at data[p * k_step] and fill whole vectors.
+/// Columns of b, in whole vectors: row p starts at data[p * k_step].
 template <class T>
 struct TileColumns {
   const T* data;
@@ -77,8 +77,9 @@ void store_general(const TileResult<T>& r, std::size_t row, std::size_t column,
   store_tail(Target<T>{out}, 0, n, value);
 }
 
-/// Stores the sums of a tile, bit-identical to store_general. Not inlined: measured, storing to the
-/// result directly from the registers takes a quarter longer if its rows are a kilobyte apart.
+/// Stores the sums of a tile, bit-identical to store_general. Not inlined: in measurements, storing
+/// directly from the registers took a quarter longer if the rows of the result were a kilobyte
+/// apart.
 template <std::size_t height, std::size_t vectors, class T>
 [[gnu::noinline]] void store_tile(const TileResult<T>& r, const Vec<T> (&sums)[height][vectors]) {
   const Vec<T> scale(r.scale);
@@ -159,7 +160,7 @@ void select_tile(std::size_t k, const TileRows<T>& a, const TileColumns<T>& b,
 
 }  // namespace internal
 
-/// Height of the next tile if `left` rows are left; there is a kernel for each height.
+/// Height of the next tile if `left` rows remain; there is a kernel for each height.
 inline std::size_t next_tile_height(std::size_t left) {
   if (left >= tile_height) return tile_height;
   for (const std::size_t height : {8, 4, 2}) {

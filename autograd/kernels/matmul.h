@@ -40,14 +40,14 @@ inline std::atomic<std::uint32_t> flop_counters{0};
 alignas(64) inline std::atomic<std::uint64_t> flops{0};
 }  // namespace detail
 
-/// Counts a product (m, k) (k, n) if a FlopCounter is alive; called on any thread.
+/// Counts a product (m, k) (k, n) if a FlopCounter exists; called on any thread.
 inline void count_product(std::size_t m, std::size_t n, std::size_t k) {
   if (detail::flop_counters.load(std::memory_order_relaxed) == 0) return;
   detail::flops.fetch_add(2 * m * n * k, std::memory_order_relaxed);
 }
 
-/// While a FlopCounter is alive, the floating point operations of all matrix products of the
-/// process are counted, two for each multiplication.
+/// During the lifetime of a FlopCounter, the floating point operations of all matrix products of
+/// the process are counted, two for each multiplication.
 class FlopCounter {
  public:
   FlopCounter() { detail::flop_counters.fetch_add(1, std::memory_order_relaxed); }
@@ -55,7 +55,7 @@ class FlopCounter {
   FlopCounter(const FlopCounter&) = delete;
   FlopCounter& operator=(const FlopCounter&) = delete;
 
-  /// Only differences of two counts have a meaning.
+  /// Only the difference of two counts is meaningful.
   std::uint64_t count() const { return detail::flops.load(std::memory_order_relaxed); }
 };
 

@@ -37,8 +37,8 @@ OutOfMemory::OutOfMemory(std::size_t bytes_wanted, std::size_t bytes_in_use) noe
 namespace detail {
 
 inline constexpr std::size_t alignment = 64;
-/// Blocks from this size on are cut from regions; a sanitizer can guard their ends only if
-/// they are allocated separately.
+/// Blocks of at least this size are cut from regions; a sanitizer can guard their ends only if they
+/// are allocated separately.
 inline constexpr std::size_t min_region_block =
     TAPESTRY_SEPARATE_BLOCKS ? std::numeric_limits<std::size_t>::max() : std::size_t{1} << 16;
 inline constexpr std::size_t max_bytes = std::numeric_limits<std::size_t>::max() / 4;
@@ -215,7 +215,7 @@ class Pool {
     }
   }
 
-  /// A free block of the smallest of these classes that has one, or null.
+  /// A free block of the smallest of these size classes that has free blocks, or null.
   Block* take_free(std::uint32_t smallest, std::uint32_t largest) {
     for (std::uint32_t size_class = smallest; size_class <= largest; ++size_class) {
       Block* const block = free_[size_class];
@@ -226,7 +226,7 @@ class Pool {
     return nullptr;
   }
 
-  /// Requests of ever new sizes must not make the pool much larger than the peak use: a memory
+  /// Requests for ever new sizes must not make the pool much larger than the peak use: a memory
   /// limit may kill the process instead of failing an allocation.
   bool would_keep_too_much(std::size_t bytes) const {
     constexpr std::size_t always_kept = Region::usual_bytes;
@@ -235,7 +235,7 @@ class Pool {
     return statistics_.bytes_reserved + bytes > peak + peak / 4 + always_kept;
   }
 
-  /// A new block, if necessary after unused memory was returned to the system. Throws
+  /// Allocates a new block; if necessary, first returns unused memory to the system. Throws
   /// std::bad_alloc.
   Block* take_from_system(std::uint32_t size_class) {
     while (true) {
@@ -272,7 +272,7 @@ class Pool {
     return *regions_.back();
   }
 
-  /// A region of the usual size, or of the size that is needed if the system has less.
+  /// A region of the usual size, or of the required size if the system has less memory.
   static std::unique_ptr<Region> new_region(std::size_t bytes) try {
     return std::make_unique<Region>(std::max(bytes, Region::usual_bytes));
   } catch (const std::bad_alloc&) {
@@ -358,7 +358,7 @@ bool Memory::unique() const {
 void release_unused_memory() { detail::pool().release_unused(); }
 
 void require_address_space(std::size_t bytes) {
-  // Not by operator new: the compiler may remove an allocation that is deleted at once.
+  // Does not use operator new: the compiler may remove an allocation that is deleted immediately.
   void* const room = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (room == MAP_FAILED) throw OutOfMemory(bytes, memory_statistics().bytes_in_use);

@@ -37,15 +37,15 @@ struct Block;
 /// reused by the next request of its size class, so that repeated work on the same sizes allocates
 /// nothing from the system: first-touch page faults cost more than most kernels. If the pool would
 /// hold more than the peak use plus a quarter plus 32 MiB, a free block of up to twice the size is
-/// used instead, and free blocks are returned to the system before more is taken. The
+/// used instead, and free blocks are returned to the system before more memory is requested. The
 /// contents of a new block are undefined. Handles may be copied and released on any thread.
 class Memory {
  public:
-  /// No block.
+  /// A handle without a block.
   Memory() = default;
   /// At least `bytes` bytes; throws OutOfMemory if the system has no more.
   explicit Memory(std::size_t bytes);
-  /// Another handle of the same block.
+  /// Another handle to the same block.
   Memory(const Memory& other) noexcept;
   /// Takes the block of `other` and leaves `other` empty.
   Memory(Memory&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
@@ -57,7 +57,7 @@ class Memory {
   /// Releases the block; the last handle returns it to the pool.
   ~Memory();
 
-  /// Whether there is a block.
+  /// Whether the handle has a block.
   explicit operator bool() const { return block_ != nullptr; }
   /// The first byte, on a 64-byte boundary; null without a block.
   std::byte* data() const;
@@ -78,7 +78,7 @@ void release_unused_memory();
 /// cannot handle a failed allocation.
 void require_address_space(std::size_t bytes);
 
-/// Contents of the pool; a step that only reuses memory leaves `system_allocations` as it was.
+/// Contents of the pool; a step that only reuses memory leaves `system_allocations` unchanged.
 struct MemoryStatistics {
   std::uint64_t system_allocations = 0;  ///< blocks ever allocated from the system
   std::size_t bytes_reserved = 0;        ///< bytes of all blocks, in use or free
@@ -95,8 +95,9 @@ namespace detail {
 void* pool_allocate(std::size_t bytes);
 void pool_release(void* data) noexcept;
 
-/// Replaces the pool: each block is allocated with exactly the requested size and freed at once.
-/// For tests, which place blocks next to unreadable pages (tests/support/guarded_memory.h).
+/// Replaces the pool: each block is allocated with exactly the requested size and freed as soon as
+/// it is released. For tests, which place blocks next to unreadable pages
+/// (tests/support/guarded_memory.h).
 struct BlockSource {
   void* (*allocate)(std::size_t bytes);  ///< throws std::bad_alloc
   void (*release)(void* data) noexcept;

@@ -13,7 +13,7 @@
 namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 namespace {
 
-/// Rows whose gradients of weight and bias are added in one chain, see sum_pairwise.
+/// Number of rows whose gradients of weight and bias are added in one chain, see sum_pairwise.
 inline constexpr std::size_t rows_per_chain = 64;
 
 /// n sums over all rows, in an order that depends on `rows` only. add_rows(begin, end, sums) adds

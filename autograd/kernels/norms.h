@@ -13,8 +13,8 @@ enum class Moments { from_x, given };
 
 inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
-/// y = weight * (x - mean) * rstd + bias for (rows, n); leaves each row's mean and
-/// rstd = 1 / sqrt(variance + epsilon) in `means` and `rstds` (rows).
+/// y = weight * (x - mean) * rstd + bias for (rows, n); stores each row's mean and rstd = 1 /
+/// sqrt(variance + epsilon) in `means` and `rstds` (rows).
 template <class T>
 void layer_norm(std::size_t rows, std::size_t n, const T* x, const T* weight, const T* bias,
                 T epsilon, T* y, T* means, T* rstds);
@@ -26,7 +26,7 @@ void layer_norm_backward(std::size_t rows, std::size_t n, const T* x, const T* w
                          const T* means, const T* rstds, const T* g, Target<T> dx,
                          Target<T> dweight, Target<T> dbias);
 
-/// y = weight * x * rrms for (rows, n); leaves each row's rrms = 1 / sqrt(mean(x^2) + epsilon) in
+/// y = weight * x * rrms for (rows, n); stores each row's rrms = 1 / sqrt(mean(x^2) + epsilon) in
 /// `rrms` (rows).
 template <class T>
 void rms_norm(std::size_t rows, std::size_t n, const T* x, const T* weight, T epsilon, T* y,

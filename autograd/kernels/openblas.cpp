@@ -11,7 +11,7 @@
 #include "autograd/kernels/memory.h"
 #include "autograd/kernels/parallel.h"
 
-// Not from OpenBLAS's cblas.h, which clashes with the declarations of xtensor-blas.
+// Declared here, because OpenBLAS's cblas.h clashes with the declarations of xtensor-blas.
 extern "C" {
 void openblas_set_num_threads(int count);
 char* openblas_get_corename();
@@ -64,7 +64,7 @@ namespace {
 /// allocates a buffer for each of our threads at its first product, and retries forever if that
 /// fails; so this throws OutOfMemory if there is no room for the buffers.
 void prepare_openblas() {
-  constexpr std::size_t buffer = std::size_t{128} << 20;  // for the kernels for x86-64
+  constexpr std::size_t buffer = std::size_t{128} << 20;  // size for the x86-64 kernels
   static const bool done = [] {
     openblas_set_num_threads(1);
     require_address_space(num_threads() * buffer);
@@ -73,7 +73,7 @@ void prepare_openblas() {
   static_cast<void>(done);
 }
 
-/// Products of fewer multiplications run on one thread.
+/// Products with fewer multiplications run on one thread.
 inline constexpr std::size_t min_parallel_size = std::size_t{1} << 18;
 inline constexpr std::size_t max_blocks = 16;
 inline constexpr std::size_t min_block = 32;

@@ -7,7 +7,8 @@
 
 #include "autograd/kernels/simd.h"
 
-// Products are rounded before they are added, so that all elements are rounded alike; see simd.h.
+// Products are rounded before they are added, so that all elements are rounded in the same way; see
+// simd.h.
 namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 namespace {
 

@@ -5,8 +5,8 @@
 
 #include "autograd/kernels/namespace.h"
 
-/// The updates of parameters by optimizers and of their averages, one pass over all arrays.
-/// Elements do not depend on each other.
+/// Updates of parameters by optimizers, and of the averages of parameters, each in one pass over
+/// all arrays. Elements do not depend on each other.
 namespace tapestry::kernels {
 
 /// Coefficients of one step of Adam, including bias correction.
@@ -55,9 +55,9 @@ void sgd_update(std::size_t n, const SgdCoefficients& c, const T* g, T* p);
 template <class T>
 void sgd_momentum_update(std::size_t n, const SgdCoefficients& c, const T* g, T* p, T* v);
 
-/// average <- average + (1 - decay) (p - average), for n elements; an average that equals p stays.
-/// The form decay average + (1 - decay) p would change the averages of constants, because its two
-/// rounded factors need not sum to 1.
+/// average <- average + (1 - decay) (p - average), for n elements; an average that equals p stays
+/// unchanged. The form decay average + (1 - decay) p would change the averages of constants,
+/// because its two rounded factors need not sum to 1.
 template <class T>
 void average_update(std::size_t n, double decay, const T* p, T* average);
 

@@ -12,7 +12,7 @@ namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 
 /// Pairwise summation [1] of `n` sums over the rows [begin, end): the rows of a chain are added one
 /// after the other, then the sums of the chains two by two, so that the rounding error grows with
-/// the length of a chain and the logarithm of their number.
+/// the length of a chain and the logarithm of the number of chains.
 ///
 /// sums       the n results
 /// add_chain  add_chain(first, last, sums) adds the rows [first, last) to n sums; called for one

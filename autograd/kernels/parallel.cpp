@@ -18,8 +18,8 @@
 namespace tapestry::kernels {
 namespace {
 
-/// How often an idle thread looks for work before it sleeps: some tens of microseconds, longer than
-/// the serial work between two operations.
+/// How often an idle thread looks for work before it sleeps: a few tens of microseconds, longer
+/// than the serial work between two operations.
 constexpr int spins_before_sleep = 20000;
 
 void pause() {
@@ -84,7 +84,7 @@ class Workers {
                : max_threads;
   }
 
-  /// False, without having done anything, if another thread's job is running.
+  /// Returns false without running the job if another thread's job is running.
   bool run(std::size_t pieces, std::size_t threads, Body body, void* context) {
     const std::unique_lock lock(busy_, std::try_to_lock);
     if (!lock.owns_lock()) return false;
@@ -114,7 +114,8 @@ class Workers {
     }
   }
 
-  /// Runs one piece, of the thread's own share if any is left; false if no piece is left.
+  /// Runs one piece, from the thread's own share if it has pieces left. Returns false if no piece
+  /// is left.
   bool work_on_one_piece(std::size_t thread) {
     const std::size_t threads = threads_.load(std::memory_order_relaxed);
     for (std::size_t i = 0; i < threads; ++i) {
@@ -198,7 +199,7 @@ class Workers {
 
   std::mutex busy_;
   std::atomic<std::size_t> started_{0};
-  std::atomic<bool> no_more_threads_{false};  // the system has no more threads
+  std::atomic<bool> no_more_threads_{false};  // the system failed to start a thread
 
   Body body_ = nullptr;
   void* context_ = nullptr;

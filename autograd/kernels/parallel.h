@@ -17,7 +17,7 @@ inline constexpr std::size_t max_threads = 1024;
 void set_num_threads(std::size_t threads);
 /// The number of set_num_threads(), or the number of cores if it was 0 or not called.
 std::size_t num_threads();
-/// num_threads(), or fewer if the system failed to start some; the running ones do all the work.
+/// num_threads(), or fewer if the system failed to start some; the running threads do all the work.
 std::size_t threads_at_work();
 
 /// Thrown by parallel_for() inside a CancellationScope whose flag is set.
@@ -27,7 +27,7 @@ class Cancelled : public std::exception {
   const char* what() const noexcept override { return "the computation was cancelled"; }
 };
 
-/// While it is alive, parallel_for() skips its remaining pieces and throws Cancelled as soon as
+/// During its lifetime, parallel_for() skips its remaining pieces and throws Cancelled as soon as
 /// `*flag` is true, so that a signal handler or another thread can end a long computation at any
 /// point. Applies to the whole process; scopes do not nest. A null `flag` has no effect.
 class CancellationScope {
@@ -39,7 +39,7 @@ class CancellationScope {
   CancellationScope& operator=(const CancellationScope&) = delete;
 };
 
-/// While it is alive, nothing in the process throws Cancelled: for short work that must not be
+/// During its lifetime, nothing in the process throws Cancelled. For short work that must not be
 /// interrupted. These scopes nest, also across threads.
 class UncancellableScope {
  public:
@@ -59,11 +59,11 @@ void run_pieces(std::size_t pieces, void (*body)(void*, std::size_t), void* cont
 
 /// Runs body(i) once for every i in [0, pieces), on all threads, and returns when all have ended.
 ///
-/// For equal bits on any number of threads: choose the pieces from shapes only, let each write
-/// memory that no other piece touches, and combine partial results afterwards in the order of the
-/// pieces. If a piece throws, others may be skipped, and the first exception is rethrown when the
-/// running ones have ended. A call from inside a piece, or while another thread's pieces run, runs
-/// its pieces in order.
+/// To get the same bits on any number of threads, choose the pieces from shapes only, let each
+/// piece write memory that no other piece touches, and combine partial results afterwards in the
+/// order of the pieces. If a piece throws, other pieces may be skipped, and the first exception is
+/// rethrown when the running pieces have ended. A call from inside a piece, or while another
+/// thread's pieces run, runs its pieces in order.
 template <class Body>
 void parallel_for(std::size_t pieces, Body&& body) {
   using Callable = std::remove_reference_t<Body>;
@@ -72,7 +72,7 @@ void parallel_for(std::size_t pieces, Body&& body) {
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 
-/// Elements in a piece of element-wise work: large enough to pay for waking a thread.
+/// Elements in a piece of element-wise work: enough to make waking a thread worthwhile.
 inline constexpr std::size_t elements_per_piece = 16384;
 
 /// Splits [0, n) into pieces of `per_piece` and runs body(begin, end) for each.

@@ -49,7 +49,7 @@ struct Lanes {
     put(0, c0), put(1, c1), put(2, c2), put(3, c3);
   }
 
-  /// By a shuffle, because a shift would use the same execution unit as the multiplications.
+  /// Uses a shuffle, because a shift would use the same execution unit as the multiplications.
   static __m512i upper_half(__m512i x) { return _mm512_shuffle_epi32(x, _MM_PERM_DDBB); }
 };
 

@@ -19,7 +19,7 @@ PhiloxWords philox(std::uint64_t key, std::uint64_t counter_low, std::uint64_t c
 
 }  // namespace TAPESTRY_KERNELS_NAMESPACE
 
-/// Random words come in groups of this many; a group is a pure function of key and group number.
+/// Number of random words in a group. A group is a pure function of key and group number.
 inline constexpr std::size_t philox_group = 64;
 
 inline namespace TAPESTRY_KERNELS_NAMESPACE {

@@ -11,8 +11,8 @@
 namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 namespace {
 
-/// Elements of a row that are summed in one pass. Longer rows are summed in parts, for the threads
-/// and because a long chain of float32 additions loses small terms.
+/// Number of elements of a row that are summed in one pass. Longer rows are summed in parts, for
+/// the threads and because a long chain of float32 additions loses small terms.
 inline constexpr std::size_t elements_per_part = 4096;
 
 /// Sums each row of a (rows, n) matrix.
@@ -37,8 +37,8 @@ void sum_rows(std::size_t rows, std::size_t n, const T* in, Target<T> out) {
 }
 
 inline constexpr std::size_t columns_per_piece = 64;
-/// Rows that are summed in one chain; longer columns are summed by halves (pairwise summation),
-/// because a long chain of float32 additions loses small terms.
+/// Number of rows that are summed in one chain; longer columns are summed by halves (pairwise
+/// summation), because a long chain of float32 additions loses small terms.
 inline constexpr std::size_t rows_per_chain = 1024;
 
 /// out += the sums of the first `width` columns of a (rows, n) matrix, four rows at a time.

@@ -64,8 +64,8 @@ inline float64x2_t fused(float64x2_t a, float64x2_t b, float64x2_t c) { return v
 
 }  // namespace internal
 
-/// a b + c, rounded once if the processor can. xsimd::fma leaves the fusion to the compiler, which
-/// does it in some places and not in others: the bits would differ.
+/// a b + c, rounded once if the processor has fused multiply-add. xsimd::fma leaves the fusion to
+/// the compiler, which does it in some places and not in others: the bits would differ.
 template <class T>
 [[gnu::always_inline]] inline Vec<T> multiply_add(const Vec<T>& a, const Vec<T>& b,
                                                   const Vec<T>& c) {
@@ -89,8 +89,8 @@ Vec<T> load_tail(const T* data, std::size_t n, T fill = T(0)) {
 }
 
 /// Returns `value`, and prevents the compiler from contracting it with a following sum into a fused
-/// multiply-add: it would do so for full vectors and not for the last one, or with the other
-/// operand of two products, and the bits would differ.
+/// multiply-add: it might do so for full vectors but not for the last vector, or fuse a different
+/// one of two products, and the bits would differ.
 template <class T>
 Vec<T> rounded(Vec<T> value) {
 #if defined(__GNUC__) && defined(__x86_64__)
@@ -127,7 +127,7 @@ void map(std::size_t n, Target<T> out, F&& f, const In*... in) {
   if (i < n) store_tail(out, i, n - i, Vec<T>(f(load_tail(in + i, n - i, T(1))...)));
 }
 
-/// combine over i < n of f(in[i]...), starting from `identity`; the order depends only on n.
+/// Combines f(in[i]...) over i < n, starting from `identity`; the order depends only on n.
 template <class T, class Combine, class F, class... In>
 Vec<T> fold_lanes(std::size_t n, T identity, Combine&& combine, F&& f, const In*... in) {
   Vec<T> even(identity), odd(identity);
@@ -189,7 +189,7 @@ T map_and_sum(std::size_t n, const T* in, T* out, F&& f) {
 
 namespace internal {
 
-/// v with every two lanes exchanged whose indices differ in the bit `distance`.
+/// v with each two lanes exchanged whose indices differ only in the bit `distance`.
 template <std::size_t distance, class T, std::size_t... I>
 Vec<T> swapped_lanes(const Vec<T>& v, std::index_sequence<I...>) {
   using Native [[gnu::vector_size(sizeof(Vec<T>))]] = T;
@@ -215,8 +215,8 @@ Vec<T> swapped_neighbors(const Vec<T>& v) {
   return internal::swapped_lanes<1>(v, std::make_index_sequence<lanes<T>>{});
 }
 
-/// combine over all lanes, for an operation whose order of operands does not matter; every lane
-/// gets the result.
+/// Combines all lanes by an operation whose operands may be in any order; every lane gets the
+/// result.
 template <class T, class Combine>
 Vec<T> combined_lanes(const Vec<T>& v, const Combine& combine) {
   return internal::combined_lanes_from<lanes<T> / 2>(v, combine);

@@ -24,8 +24,8 @@ inline namespace TAPESTRY_KERNELS_NAMESPACE {
 template <class T>
 void softmax_row(std::size_t n, const T* x, T* y);
 
-/// Number that softmax subtracts from a row before exp: its largest value, or 0 if all its values
-/// are -inf, so that exp gives 0 for -inf and NaN for NaN.
+/// The number that softmax subtracts from a row before exp: its largest value, or 0 if all its
+/// values are -inf, so that exp gives 0 for -inf and NaN for NaN.
 template <class T>
 T softmax_shift(std::size_t n, const T* x);
 
@@ -49,7 +49,7 @@ void log_softmax_row_backward(std::size_t n, const T* y, const T* dy, Target<T> 
 /// equal elements are ordered by id. NaN never counts as larger than another value.
 ///
 /// ids     output: k ids
-/// values  output: k log-probabilities; the same bits as log_softmax_row() gives
+/// values  output: k log-probabilities, bit-identical to log_softmax_row()
 template <class T>
 void top_log_softmax_row(std::size_t n, std::size_t k, const T* x, std::int32_t* ids, T* values);
 

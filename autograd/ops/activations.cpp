@@ -118,7 +118,7 @@ struct Geglu : Gated<kernels::Gate::gelu> {
       "dL/dvalue = dL/dy · GELU(gate), dL/dgate = dL/dy · value · GELU′(gate)";
 };
 
-/// run(n, x, y) for each row along the last axis.
+/// Calls run(n, x, y) for each row along the last axis.
 template <class Run>
 Tensor map_rows(const char* operation, const Tensor& x, const Run& run) {
   const Rows rows = require_rows(operation, x);

@@ -11,8 +11,8 @@ namespace tapestry {
 Tensor relu(const Tensor& x);
 
 /// Gaussian error linear unit [1], exact: y = x Phi(x), any shape, with Phi the cumulative
-/// distribution function of the standard normal. `gelu_tanh` is its approximation in some published
-/// models.
+/// distribution function of the standard normal. Some published models use its approximation
+/// `gelu_tanh`.
 ///
 /// dL/dx = dL/dy * (Phi(x) + x phi(x)), with phi the density of the standard normal.
 ///

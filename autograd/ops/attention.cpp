@@ -146,7 +146,7 @@ class AttentionCall {
   double scale_;
   AttentionInputs inputs_{};
   KeyRanges ranges_{};  // range of keys of each query, (batch, n_q)
-  Tensor saved_{};      // weights for backward if they are few; else recomputed
+  Tensor saved_{};      // weights for backward; empty if they are recomputed
   std::shared_ptr<AttentionTrace> trace_{};  // null without a tracer
 };
 

@@ -48,8 +48,9 @@ struct AttentionOptions {
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {});
 
-/// The weights of the same call, for inspection: without dropout and never recorded. Shape (batch,
-/// num_heads, n_q, n_k); masked weights are exactly 0, and each row with an allowed key sums to 1.
+/// The weights of scaled_dot_product_attention() for the same arguments, for inspection: without
+/// dropout and never recorded. Shape (batch, num_heads, n_q, n_k); masked weights are exactly 0,
+/// and each row with an allowed key sums to 1.
 Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionOptions& options = {});
 
 /// Attention with additive scores [1], head by head:

@@ -10,7 +10,8 @@ namespace tapestry {
 /// is converted to the element type of the tensor.
 ///
 /// a, b     broadcastable shapes: aligned at the last axis, an extent of 1 is repeated.
-/// returns  the broadcast shape, in the element type of the operands; it needs no gradient.
+/// returns  the broadcast shape, in the element type of the operands; it does not require a
+///          gradient.
 /// throws   ShapeError if the shapes do not broadcast, DTypeError if the element types differ.
 Tensor less(const Tensor& a, const Tensor& b);
 /// Same as `less`, for a <= b.
@@ -19,7 +20,7 @@ Tensor less_equal(const Tensor& a, const Tensor& b);
 Tensor equal(const Tensor& a, const Tensor& b);
 /// \overload
 inline Tensor equal(const Tensor& a, double b) { return equal(a, Tensor::scalar(b, a.dtype())); }
-/// Same as `less`, for a != b. Unlike the others, 1 where a or b is NaN.
+/// Same as `less`, for a != b. Unlike the other comparisons, it is 1 where a or b is NaN.
 Tensor not_equal(const Tensor& a, const Tensor& b);
 /// \overload
 inline Tensor not_equal(const Tensor& a, double b) {
@@ -69,14 +70,16 @@ inline Tensor where(const Tensor& condition, double a, double b) {
 /// Element-wise maximum with broadcasting; NaN if one of the operands is NaN. Shapes and errors as
 /// for `where`.
 ///
-/// dL/dy belongs to the larger operand, and is divided equally where both are equal.
+/// dL/dy is added to the gradient of the larger operand, and is divided equally where both are
+/// equal.
 Tensor maximum(const Tensor& a, const Tensor& b);
 /// \overload
 inline Tensor maximum(const Tensor& a, double b) {
   return maximum(a, Tensor::scalar(b, a.dtype()));
 }
 
-/// Element-wise minimum with broadcasting; as `maximum`, with the gradient of the smaller operand.
+/// Element-wise minimum with broadcasting; like `maximum`, but dL/dy is added to the gradient of
+/// the smaller operand.
 Tensor minimum(const Tensor& a, const Tensor& b);
 /// \overload
 inline Tensor minimum(const Tensor& a, double b) {
@@ -98,7 +101,8 @@ Tensor abs(const Tensor& x);
 
 /// Element-wise sign, any shape: 1 for x > 0, -1 for x < 0, and 0 for 0 and NaN.
 ///
-/// returns  the shape of x; it needs no gradient, since the derivative is 0 where it exists.
+/// returns  the shape of x; it does not require a gradient, since the derivative is 0 where it
+///          exists.
 Tensor sign(const Tensor& x);
 
 }  // namespace tapestry

@@ -95,7 +95,7 @@ Tensor& operator/=(Tensor& x, const Operand& y) {
 Tensor exp(const Tensor& x);
 
 /// Element-wise natural logarithm: y = log(x), any shape; log(0) is -infinity and the logarithm of
-/// a negative number NaN. The error is at most 0.9 units in the last place.
+/// a negative number is NaN. The error is at most 0.9 units in the last place.
 ///
 /// dL/dx = dL/dy / x.
 Tensor log(const Tensor& x);
@@ -126,10 +126,11 @@ Tensor square(const Tensor& x);
 /// x         at 0, y is 0 for p > 0 and infinite for p < 0; for x < 0, y is NaN unless p is an
 ///           integer.
 /// exponent  p, any finite number. Integers from -64 to 64 are computed by multiplication: x^2 is
-///           x * x exactly, x^0 is 1 for every x. Others use std::pow, one element at a time.
+///           x * x exactly, x^0 is 1 for every x. Other exponents use std::pow, one element at a
+///           time.
 /// throws    ValueError if p is infinite or NaN.
 ///
-/// dL/dx = dL/dy * p x^(p-1): 0 for p = 0; at x = 0 infinite for p < 1 other than 0.
+/// dL/dx = dL/dy * p x^(p-1): 0 for p = 0; infinite at x = 0 for p < 1, except for p = 0.
 Tensor pow(const Tensor& x, double exponent);
 
 }  // namespace tapestry

@@ -20,7 +20,7 @@ namespace tapestry {
 namespace {
 
 /// Throws ValueError, naming `operation` and the place of the first index that is not in
-/// [0, extent). `which` is what the operation calls an index.
+/// [0, extent). `which` is the operation's name for an index.
 void require_indices(const char* operation, const char* which, const Ids& ids, std::size_t extent) {
   const auto outside = [&](std::int32_t id) {
     return id < 0 || static_cast<std::size_t>(id) >= extent;
@@ -202,7 +202,7 @@ Tensor gather(const Tensor& x, std::ptrdiff_t axis, const Ids& index) {
 
 namespace {
 
-/// Whether a comes before b in descending order, with NaN in front.
+/// Whether a comes before b in descending order, where NaN comes first.
 template <class T>
 bool is_larger(T a, T b) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && !std::isnan(b);
@@ -210,7 +210,7 @@ bool is_larger(T a, T b) {
 }
 
 /// Sets the indices of the k largest of n elements that are `stride` apart, in descending order,
-/// plus the next one if n > k.
+/// plus the next index if n > k.
 template <class T>
 void sort_largest(const T* x, std::size_t n, std::size_t stride, std::size_t k,
                   std::vector<std::int32_t>& order) {

@@ -65,19 +65,20 @@ TopK topk_log_softmax(const Tensor& x, std::size_t k);
 /// A vector for each id that is 1 at the id and 0 elsewhere, like torch.nn.functional.one_hot.
 ///
 /// ids      (...), each in [0, classes).
-/// returns  (..., classes); it needs no gradient.
+/// returns  (..., classes); it does not require a gradient.
 /// throws   ValueError if an id is out of range.
 Tensor one_hot(const Ids& ids, std::size_t classes, DType dtype = DType::float32);
 
-/// Converts a tensor to ids, as x.long() in PyTorch, for example the class column of a CSV file:
+/// Converts a tensor to ids, like x.long() in PyTorch, for example the class column of a CSV file:
 /// to_ids(select(table, 1, 0)).
 ///
 /// x        (...), whole numbers in [-2^31, 2^31).
 /// returns  (...).
-/// throws   ValueError, with the place, for any other value.
+/// throws   ValueError, with the position, for any other value.
 Ids to_ids(const Tensor& x);
 
-/// Converts ids to a tensor of the same shape, as ids.float() in PyTorch; it needs no gradient.
+/// Converts ids to a tensor of the same shape, like ids.float() in PyTorch; it does not require a
+/// gradient.
 Tensor to_tensor(const Ids& ids, DType dtype = DType::float32);
 
 /// Looks up a vector for each id: y[i] = scale * weight[ids[i]], for each index i of ids.

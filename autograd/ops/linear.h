@@ -15,7 +15,7 @@ namespace tapestry {
 ///
 /// x        (..., in)
 /// weight   (out, in)
-/// bias     (out), or Tensor() for none
+/// bias     (out), or Tensor() to add no bias
 /// returns  (..., out)
 /// throws   ShapeError if x is a scalar or the extents do not match, DTypeError if the types
 ///          differ.
@@ -60,10 +60,10 @@ struct MatmulOptions {
 /// operand; the gradient of a transposed operand is transposed.
 Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options = {});
 
-/// Keeps copies of the weights of linear() in the read order of matrix products, for inference that
-/// applies the same weights to few rows many times. Results have the same bits. The copies double
-/// the memory of the weights and live as long as this object; weights must not change during its
-/// lifetime.
+/// Keeps copies of the weights of linear() in the order in which matrix products read them, for
+/// inference that applies the same weights to few rows many times. Results have the same bits. The
+/// copies double the memory of the weights and exist as long as this object; weights must not
+/// change during its lifetime.
 ///
 ///     const PackedWeights packed;
 ///     while (...) decoder->extend(tokens);
@@ -80,8 +80,8 @@ class PackedWeights {
  public:
   /// Becomes active, unless the thread has active PackedWeights already.
   ///
-  /// outer  the active PackedWeights during the lifetime of this object, of this thread or of
-  ///        another; null: this object
+  /// outer  the PackedWeights to use during the lifetime of this object, of this thread or of
+  ///        another thread; null: this object itself
   explicit PackedWeights(PackedWeights* outer = execution_context().packed_weights)
       : active_(outer != nullptr ? outer : this) {}
 
@@ -100,7 +100,7 @@ class PackedWeights {
       if (auto copy = find_copy()) return copy;
     }
     const std::unique_lock lock(mutex_);
-    if (auto copy = find_copy()) return copy;  // another thread made it since the first search
+    if (auto copy = find_copy()) return copy;  // another thread has made the copy since the first search
     auto copy = std::make_shared<const Packed>(pack());
     copies_.insert_or_assign(key, Copy{weight, copy});
     return copy;

@@ -63,10 +63,10 @@ double accuracy(const Tensor& logits, const Ids& targets,
 ///
 /// x        (..., d)
 /// weight   (V, d), V >= 1
-/// bias     (V), or Tensor() for none
+/// bias     (V), or Tensor() to add no bias
 /// targets  (...), each in [0, V) or ignored
 /// options  as for cross_entropy
-/// returns  as cross_entropy
+/// returns  as for cross_entropy
 /// throws   as linear and cross_entropy
 ///
 /// With G = dL/dlogits of cross_entropy: dL/dx = G W, dL/dW = G^T x, dL/db = the sum of the rows of
@@ -74,8 +74,8 @@ double accuracy(const Tensor& logits, const Ids& targets,
 Loss linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
                           const Ids& targets, const CrossEntropyOptions& options = {});
 
-/// Binary cross entropy of sigmoid(logits), for yes-no questions that do not exclude each other
-/// (multi-label classification); mean over all elements, a scalar:
+/// Binary cross entropy of sigmoid(logits), for labels that do not exclude each other (multi-label
+/// classification); mean over all elements, a scalar:
 ///
 ///     loss = 1 / n * sum over i of -(t_i log(sigmoid(z_i)) + (1 - t_i) log(1 - sigmoid(z_i)))
 ///
@@ -83,7 +83,7 @@ Loss linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& b
 /// z = +-infinity, the loss is 0 for the target that this logit predicts, and infinite otherwise.
 ///
 /// logits   z, any shape with at least one element.
-/// target   t, same shape (no broadcasting), each in [0, 1]: the probability of a yes.
+/// target   t, same shape (no broadcasting), each in [0, 1]: the probability of the label.
 /// returns  ()
 /// throws   ShapeError if the shapes differ or are empty, DTypeError if the element types differ,
 ///          ValueError if a target is out of range.

@@ -93,7 +93,7 @@ FeatureMoments compute_moments(const Tensor& x) {
   return moments;
 }
 
-/// Shared by both operations: normalization with given moments, and the gradients.
+/// Code that both operations share: normalization with given moments, and the gradients.
 struct Normalization {
   double epsilon;
   Tensor x{}, weight{};

@@ -76,8 +76,8 @@ struct BatchNormOutput {
   Tensor y;                ///< (..., n), as batch_norm() returns it
   FeatureMoments moments;  ///< zeros if m is 0
 };
-/// batch_norm() and the moments of x, which have no gradients. Arguments and errors as for
-/// batch_norm().
+/// Same as batch_norm(), but also returns the moments of x, which have no gradients. Arguments and
+/// errors as for batch_norm().
 BatchNormOutput batch_norm_with_moments(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                         double epsilon = 1e-5);
 

@@ -30,10 +30,10 @@ std::size_t require_elements(const char* operation, const Shape& shape, const Ax
 Shape reduced_shape(const Shape& shape, const AxisSet& axes, bool keep_dims);
 
 /// The axes of `shape` along which an operand of shape `operand` repeats when it is broadcast to
-/// `shape`; nullopt if it cannot be.
+/// `shape`; nullopt if it cannot be broadcast.
 std::optional<AxisSet> repeated_axes(const Shape& shape, const Shape& operand);
 
-/// Sum of x over `axes`, which stay as extents of 1; x itself if `axes` is empty.
+/// Sum of x over `axes`, which remain with an extent of 1; x itself if `axes` is empty.
 Tensor summed_over(const Tensor& x, const AxisSet& axes);
 
 /// Contributes factor * g, expanded along `axes`, to the gradient dx: the gradient of a scaled sum.
