@@ -107,7 +107,7 @@ void AnomalyDetector::backward_ran(const GradientSlot& output, const Tensor& dy)
     const auto found = anomaly_in(input.slot()->value());
     if (!found) continue;
     throw AnomalyError(
-        fmt::format("{}: backward: the gradient so far of input {} has {}, expected finite "
+        fmt::format("{}: backward: the accumulated gradient of input {} has {}, expected finite "
                     "numbers; gradient of the output: {}{}",
                     call->operation, i + 1, *found, range(dy), ranges(call->inputs)));
   }

@@ -112,7 +112,7 @@ void use_kernels(std::string_view name) {
   const std::size_t set = find_index(name);
   if (set == none) {
     throw ValueError(
-        fmt::format("use_kernels: found \"{}\", expected auto or one that this build has: {}", name,
+        fmt::format("use_kernels: found \"{}\", expected auto or a set of this build: {}", name,
                     fmt::join(compiled, ", ")));
   }
   if (!can_execute(name)) {

@@ -65,9 +65,9 @@ std::vector<std::string> closest_names(std::string_view path,
     closest.resize(max_shown);
     closest.push_back("...");
   }
-  throw ValueError(fmt::format("{}: no parameter is named `{}` or below it, expected {}{}",
-                               operation, path, closest.size() > 1 ? "one of " : "",
-                               fmt::join(closest, ", ")));
+  throw ValueError(
+      fmt::format("{}: no parameter is named `{}` or has a name below it, expected {}{}", operation,
+                  path, closest.size() > 1 ? "one of " : "", fmt::join(closest, ", ")));
 }
 
 }  // namespace

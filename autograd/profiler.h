@@ -54,9 +54,9 @@ class ProfileScope;
 ///
 /// Times are wall times and include waiting for the threads of a kernel. Floating-point operations
 /// of matrix products are counted on all threads of the process. Bytes are computed from shapes,
-/// not measured: in a forward the inputs and the output; in a backward dL/dy and, for each input
-/// that needs a gradient, its value and gradient. The actual traffic is reduced by caches and
-/// increased by temporaries and by values saved for backward.
+/// not measured: for a forward pass the inputs and the output; for a backward pass dL/dy and, for
+/// each input that needs a gradient, its value and gradient. The actual traffic is reduced by
+/// caches and increased by temporaries and by values saved for backward.
 ///
 /// Profilers nest; the innermost one measures. Without a profiler, a scope costs one pointer test.
 class Profiler {
@@ -93,8 +93,8 @@ class Profiler {
   std::map<std::pair<std::string_view, Phase>, Totals> totals_;
 };
 
-/// Measures the time of its lifetime under a name, excluding nested scopes. Must end before the
-/// profiler. The name must be a literal.
+/// Measures the time from its construction to its destruction under a name, excluding nested
+/// scopes. Must be destroyed before the profiler. The name must be a literal.
 class ProfileScope {
  public:
   /// Measures an operation's forward pass, in Phase::inference if no tape is active.
@@ -126,7 +126,7 @@ class ProfileScope {
   void end();
 
   Profiler* profiler_;
-  // Set by begin only, so that a scope costs nothing without a profiler.
+  // Set only by begin, so that a scope costs nothing without a profiler.
   ProfileScope* outer_;
   const char* name_;
   Phase phase_;

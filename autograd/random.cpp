@@ -19,7 +19,8 @@
 namespace tapestry {
 namespace {
 
-// Counters of philox below 2^64 (high word 0) draw numbers; these high words derive keys.
+// Philox counters below 2^64 (high word 0) give random numbers; counters with these high words give
+// keys of other streams.
 constexpr std::uint64_t derive_by_name = 1;
 constexpr std::uint64_t derive_by_index = 2;
 
@@ -39,7 +40,8 @@ std::uint64_t hash(std::string_view text) {
   return h;
 }
 
-/// The middle of one of 2^52 equal parts of (0, 1). With 53 bits the last one would round to 1.
+/// The middle of one of 2^52 equal parts of (0, 1). With 53 bits, the middle of the last part would
+/// round to 1.
 double open_unit(std::uint64_t bits) { return (static_cast<double>(bits >> 12) + 0.5) * 0x1.0p-52; }
 
 }  // namespace
@@ -76,7 +78,7 @@ void require_on(const char* operation, const RandomStream& random) {
 /// The numbers draw(i), converted to `dtype` by `rounded`.
 template <class Draw, class Round>
 Tensor drawn(const Shape& shape, DType dtype, const Draw& draw, const Round& rounded) {
-  // Drawing a number takes as long as some ten operations on an element.
+  // Drawing a number takes as long as about ten operations on an element.
   constexpr std::size_t per_piece = kernels::elements_per_piece / 16;
   Tensor result = Tensor::empty(shape, dtype);
   dispatch(dtype, [&]<class T>() {
@@ -130,7 +132,7 @@ Ids random_ids(const Shape& shape, const RandomStream& random, std::int32_t low,
   const double count = static_cast<double>(high) - low;
   Ids result(shape);
   for (std::size_t i = 0; i < result.size(); ++i) {
-    // Rounding of the product may reach `count` for the largest numbers of a stream.
+    // For the largest numbers of a stream, the product may be rounded up to `count`.
     const double offset = std::min(std::floor(count * random.uniform(i)), count - 1.0);
     result[i] = static_cast<std::int32_t>(low + offset);
   }

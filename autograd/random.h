@@ -31,10 +31,10 @@ class RandomStream {
   /// The key that determines all numbers of the stream.
   std::uint64_t key() const { return key_; }
 
-  /// A stream independent of this one and of streams with other names or numbers; off if this is
-  /// off.
+  /// A stream independent of this one and of streams with other names or numbers; off if this
+  /// stream is off.
   RandomStream named(std::string_view name) const;
-  /// Stream of a number, such as the number of a step; off if this is off.
+  /// The stream of a number, such as the number of a step; off if this stream is off.
   RandomStream at(std::uint64_t index) const;
 
   /// The random number for `counter`, uniform in (0, 1), excluding both ends, with 52 bits.
@@ -89,7 +89,7 @@ Ids random_ids(const Shape& shape, const RandomStream& random, std::int32_t low,
 ///     const Ids order = random_permutation(x.shape()[0], RandomStream(seed).named("split"));
 ///     const Tensor train_x = x[slice(order, 0, 0, 800)], test_x = x[slice(order, 0, 800, 1000)];
 ///
-/// n        at most 2^31, as an id is an int32
+/// n        at most 2^31, because ids are int32
 /// returns  ids of shape (n), each of [0, n) once
 /// throws   ValueError if the stream is off or n is more than 2^31.
 Ids random_permutation(std::size_t n, const RandomStream& random);

@@ -31,7 +31,7 @@ class Shape {
   /// The extents of the axes: Shape{32, 10, 64}. Throws ShapeError for more than `max_rank` axes.
   Shape(std::initializer_list<std::size_t> extents)
       : Shape(std::span(extents.begin(), extents.size())) {}
-  /// From an array. Throws ShapeError for more than `max_rank` axes.
+  /// The extents from an array. Throws ShapeError for more than `max_rank` axes.
   explicit Shape(std::span<const std::size_t> extents);
 
   /// Number of axes.

@@ -25,7 +25,7 @@ double count_bytes(const Shape& shape, DType dtype) {
   return static_cast<double>(shape.size() * bytes_per_element(dtype));
 }
 
-/// dL/dy, and value and gradient of each input that needs one.
+/// Bytes of dL/dy, and of value and gradient of each input that needs a gradient.
 double count_backward_bytes(const Record& record, const Tensor& dy) {
   double bytes = detail::count_bytes(dy);
   for (const auto& slot : record.inputs()) {
@@ -34,7 +34,8 @@ double count_backward_bytes(const Record& record, const Tensor& dy) {
   return bytes;
 }
 
-/// Rethrows the error with the name of the operation in front, unless the message has it already.
+/// Rethrows the error with the name of the operation in front, unless the message already has the
+/// name.
 template <class E>
 E with_operation(const E& error, const Record& record) {
   std::string_view message = error.what();
@@ -95,19 +96,19 @@ void run_guarded_backward(const Record& record, const Tensor& dy) {
     case GradientSlot::RecordState::dropped:
       throw ValueError(
           "backward: the output was recorded by a tape that has been destroyed: recompute the "
-          "loss, and call backward of its tape while that tape is alive");
+          "loss, and call backward of its tape before that tape is destroyed");
     case GradientSlot::RecordState::alive:
       break;
   }
   throw ValueError(
-      "backward: the output was recorded by another tape, which is alive: call backward of that "
-      "tape; of several tapes on a thread, the last one records");
+      "backward: the output was recorded by another tape, which still exists: call backward of "
+      "that tape; if a thread has several tapes, the innermost one records");
 }
 
-/// The first record that has a leaf among its inputs, which is the last one that backward runs.
+/// The first record that has a leaf among its inputs, which is the last record that backward runs.
 struct FirstUse {
   const GradientSlot* leaf;
-  std::size_t record;  ///< its index
+  std::size_t record;  ///< index of the record
 };
 using FirstUses = std::vector<FirstUse, kernels::PoolAllocator<FirstUse>>;
 
@@ -166,7 +167,7 @@ void detail::throw_empty_input(const char* operation, std::span<const Tensor> in
 std::shared_ptr<GradientSlot> detail::new_slot(Tensor& y, const char* operation) {
   if (y.slot() != nullptr || y.is_frozen()) {
     throw ValueError(
-        fmt::format("{}: forward returned one of its inputs, expected another tensor, such as "
+        fmt::format("{}: forward returned one of its inputs, expected a different tensor, such as "
                     "x.detach()",
                     operation));
   }
@@ -212,14 +213,14 @@ void Tape::backward(const Tensor& loss) {
 
 void Tape::backward(const Tensor& y, const Tensor& dy) {
   if (dy.shape() != y.shape()) {
-    throw ShapeError(fmt::format("backward: dL/dy has shape {}, expected {} as y",
+    throw ShapeError(fmt::format("backward: dL/dy has shape {}, expected {}, the shape of y",
                                  to_string(dy.shape()), to_string(y.shape())));
   }
   common_dtype("backward", y, dy);
   if (!y.requires_grad()) {
     throw ValueError(
-        "backward: the output depends on nothing that requires a gradient, or was computed while "
-        "no tape was alive on this thread");
+        "backward: the output does not depend on a tensor that requires a gradient, or was "
+        "computed without a tape on this thread");
   }
   if (y.slot()->origin() == GradientSlot::Origin::operation && !has_recorded(*y.slot())) {
     throw_not_recorded(*y.slot());

@@ -37,7 +37,7 @@ class Record {
   /// Adds the contributions of the operation to the gradients of its inputs, given dL/dy.
   virtual void backward(const Tensor& dy) const = 0;
 
-  /// The gradient slots of the inputs, in their order.
+  /// Gradient slots in the order of the inputs.
   using Slots = std::span<const std::shared_ptr<GradientSlot>>;
   /// The gradient slots of the inputs; null for an input that needs no gradient.
   virtual Slots inputs() const = 0;
@@ -59,7 +59,7 @@ class Record {
   const char* operation_;
   const std::string* layer_path_;
   std::shared_ptr<GradientSlot> output_;
-  std::uint64_t input_versions_ = 0;  // of all inputs, when the operation ran
+  std::uint64_t input_versions_ = 0;  // sum over the inputs when the operation ran
 };
 
 }  // namespace detail
@@ -106,7 +106,7 @@ class Tape {
   /// Becomes the active tape of this thread. `observer`, if not null, is notified of every
   /// operation; it must outlive the tape.
   explicit Tape(TapeObserver* observer = nullptr) : observer_(observer) {}
-  /// Drops all records; the tape around this one becomes active again.
+  /// Destroys all records; the enclosing tape becomes active again.
   ~Tape();
 
   /// Adds d(loss)/d(leaf) to the gradient of every leaf that `loss` depends on. `loss` must have
@@ -115,7 +115,7 @@ class Tape {
   /// ValueError if the values of an input changed after an operation used them
   /// (Tensor::mutable_values). Errors in the backward pass of an operation name the operation.
   void backward(const Tensor& loss);
-  /// From an output of any shape, given dL/dy.
+  /// Same for an output of any shape, given dL/dy.
   void backward(const Tensor& y, const Tensor& dy);
 
   /// Makes backward throw ValueError, naming the operation, if an operation changes a value of the
@@ -126,8 +126,8 @@ class Tape {
   /// Makes backward call `call` with the gradient slot of each leaf that recorded operations use,
   /// as soon as its gradient is complete, while gradients of earlier layers are still computed. The
   /// gradient of a tied weight is complete after backward of its first use. A leaf without a
-  /// gradient at that time gets none. `call` is not called for leaves that no recorded operation
-  /// uses. An exception that it throws ends backward.
+  /// gradient at that time does not receive one later. `call` is not called for leaves that no
+  /// recorded operation uses. An exception that it throws ends backward.
   void on_gradient_complete(std::function<void(const GradientSlot& leaf)> call) {
     on_gradient_complete_ = std::move(call);
   }
@@ -156,7 +156,7 @@ class Tape {
 };
 
 /// Disables gradients on its thread during its lifetime: operations are not recorded and their
-/// outputs require no gradient, as without a tape. For inference inside of a training loop:
+/// outputs do not require gradients, as without a tape. For inference inside of a training loop:
 ///
 ///     Tape tape;
 ///     const Tensor loss = model.loss(batch, Mode::training(random));

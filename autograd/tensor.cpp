@@ -20,7 +20,7 @@ struct Tensor::State {
   DType dtype;
   bool frozen = false;
   kernels::Memory memory;
-  std::size_t offset = 0;  // of the first value, in bytes
+  std::size_t offset = 0;  // offset of the first value, in bytes
   std::shared_ptr<GradientSlot> slot;
   const char* read_by = nullptr;  // the operation that may only read the values, if any
 };
@@ -307,7 +307,7 @@ class Printer {
       text_ += fmt::format("{:>{}}", numbers_[next_++], width_);
       return;
     }
-    const std::size_t line_ends = shape_.rank() - axis - 1;  // none between the numbers of a row
+    const std::size_t line_ends = shape_.rank() - axis - 1;  // 0 between the numbers of a row
     const std::string separator =
         fmt::format(",{:\n>{}}{: >{}}", "", line_ends, "", line_ends == 0 ? 1 : indent);
     text_ += '[';

@@ -38,17 +38,17 @@ class Tensor {
 
   /// Uninitialized values. Throws ShapeError if the size exceeds the address space.
   static Tensor empty(const Shape& shape, DType dtype = DType::float32);
-  /// Every element is `value`. Throws ShapeError as `empty`.
+  /// A tensor whose elements are all `value`. Throws ShapeError like `empty`.
   static Tensor full(const Shape& shape, double value, DType dtype = DType::float32);
-  /// Every element is 0. Throws ShapeError as `empty`.
+  /// A tensor whose elements are all 0. Throws ShapeError like `empty`.
   static Tensor zeros(const Shape& shape, DType dtype = DType::float32) {
     return full(shape, 0.0, dtype);
   }
-  /// Every element is 1. Throws ShapeError as `empty`.
+  /// A tensor whose elements are all 1. Throws ShapeError like `empty`.
   static Tensor ones(const Shape& shape, DType dtype = DType::float32) {
     return full(shape, 1.0, dtype);
   }
-  /// One value without axes: shape ().
+  /// A scalar: one value, without axes, of shape ().
   static Tensor scalar(double value, DType dtype = DType::float32) {
     return full({}, value, dtype);
   }
@@ -68,18 +68,18 @@ class Tensor {
                      DType dtype = DType::float32) {
     return from(shape, std::span(values.begin(), values.size()), dtype);
   }
-  /// One axis: Tensor::from({1.5, 2.5}, DType::float64) has shape (2). The type of `dtype` is
-  /// deduced, so that {} is never converted to a DType.
+  /// A tensor with one axis: Tensor::from({1.5, 2.5}, DType::float64) has shape (2). The type of
+  /// `dtype` is deduced, so that {} is never converted to a DType.
   static Tensor from(std::initializer_list<double> values, std::same_as<DType> auto dtype) {
     return from({values.size()}, values, dtype);
   }
-  /// One axis of float32: Tensor::from({1.5, 2.5}) has shape (2). A template so that {{1}, {2}} are
-  /// two rows and not the values 1 and 2.
+  /// A float32 tensor with one axis: Tensor::from({1.5, 2.5}) has shape (2). It is a template so
+  /// that {{1}, {2}} are two rows and not the values 1 and 2.
   template <class = void>
   static Tensor from(std::initializer_list<double> values) {
     return from(values, DType::float32);
   }
-  /// One axis: all values of an array or a vector, of shape (n).
+  /// A tensor with one axis: all values of an array or a vector, of shape (n).
   static Tensor from(std::span<const double> values, DType dtype = DType::float32) {
     return from({values.size()}, values, dtype);
   }
@@ -87,15 +87,16 @@ class Tensor {
   static Tensor from(std::span<const float> values, DType dtype = DType::float32) {
     return from({values.size()}, values, dtype);
   }
-  /// Rows of one length: Tensor::from({{1, 2, 3}, {4, 5, 6}}) has shape (2, 3), and the column
+  /// Rows of equal length: Tensor::from({{1, 2, 3}, {4, 5, 6}}) has shape (2, 3), and the column
   /// Tensor::from({{1}, {2}}) has shape (2, 1). Throws ShapeError if lengths differ.
   static Tensor from(std::initializer_list<std::initializer_list<double>> rows,
                      DType dtype = DType::float32);
 
-  /// Whether this is a tensor; false for an empty handle, such as a grad() that does not exist.
+  /// Whether the handle refers to a tensor; false for an empty handle, such as the grad() of a
+  /// tensor without a gradient.
   bool defined() const { return state_ != nullptr; }
-  /// A tensor is not a truth value: write `loss.item() > 0.1` to compare a number, and defined() to
-  /// ask whether there is a tensor.
+  /// A tensor does not convert to bool: write `loss.item() > 0.1` to compare its value, and
+  /// defined() to test whether the handle is empty.
   explicit operator bool() const = delete;
   /// The extents of the axes; () for a scalar.
   const Shape& shape() const;
@@ -110,7 +111,7 @@ class Tensor {
   template <class T>
   std::span<const T> values() const;
   /// Values for writing. Throws DTypeError if T is not the element type, ValueError if the tensor
-  /// is read only, as the dL/dy that a backward is given.
+  /// is read-only, like the dL/dy that is passed to a backward.
   ///
   /// A tape saves tensors, not copies of their values, so values must not change between an
   /// operation on them and `Tape::backward`. Calling this in between makes backward throw
@@ -140,7 +141,7 @@ class Tensor {
   /// A copy of the values, recorded as an operation: dL/dx = dL/dy. A leaf with the same values is
   /// x.detach().clone().
   Tensor clone() const { return to(dtype()); }
-  /// A copy of the values, converted to `dtype`; recorded, as `clone` is.
+  /// A copy of the values, converted to `dtype`; recorded like `clone`.
   Tensor to(DType dtype) const;
 
   /// Makes this a leaf. If `value` is true, tapes record operations on it, and `Tape::backward`
@@ -148,13 +149,13 @@ class Tensor {
   /// gradient for it, optimizers leave it unchanged, and its gradient is discarded. Returns *this.
   /// Throws ValueError if this is the output of an operation that a tape has recorded.
   Tensor& set_requires_grad(bool value);
-  /// Whether set_requires_grad(false) was called last.
+  /// Whether the leaf is frozen: the last call was set_requires_grad(false).
   bool is_frozen() const;
-  /// Whether this is a leaf that is not frozen, or was computed from one under a tape.
+  /// Whether this is a leaf that is not frozen, or was computed from such a leaf under a tape.
   bool requires_grad() const { return slot() != nullptr; }
   /// Makes backward keep the gradient of this tensor if it is the output of an operation; leaves
-  /// always keep theirs. Call it before backward. The gradient is read only. Throws ValueError
-  /// unless the tensor requires a gradient.
+  /// always keep their gradient. Call it before backward. The gradient is read only. Throws
+  /// ValueError unless the tensor requires a gradient.
   void retain_grad();
   /// The gradient of a leaf accumulated so far, or the gradient that retain_grad() kept; an empty
   /// Tensor if no gradient exists.
@@ -170,7 +171,7 @@ class Tensor {
   const kernels::Memory& memory() const;
   /// Where in its memory block the values start.
   std::size_t byte_offset() const;
-  /// The slot that accumulates the gradient; null if no gradient is needed, as of a frozen tensor.
+  /// The slot that accumulates the gradient; null if no gradient is needed, as for a frozen tensor.
   const std::shared_ptr<GradientSlot>& slot() const;
   /// Makes this the output of an operation: its gradient is accumulated in `slot`.
   void attach(std::shared_ptr<GradientSlot> slot);
@@ -182,7 +183,7 @@ class Tensor {
   /// both need space for size() values at the byte offsets. Handles stay valid.
   void move_into(const kernels::Memory& values, std::size_t values_offset,
                  const kernels::Memory& gradients, std::size_t gradients_offset);
-  /// Equal for two handles if and only if they are handles of one tensor.
+  /// Equal for two handles if and only if they refer to the same tensor.
   const void* identity() const { return state_.get(); }
 
  private:

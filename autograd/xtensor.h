@@ -19,7 +19,7 @@
 namespace tapestry {
 namespace detail {
 
-/// The shape of a tensor, ids or an expression, as xtensor takes it.
+/// The shape of a tensor, ids or an expression, in the type that xtensor functions take.
 template <class S>
 std::vector<std::size_t> extents(const S& shape) {
   return {shape.begin(), shape.end()};

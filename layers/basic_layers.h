@@ -26,9 +26,9 @@ class Mode {
   /// No dropout; batch norm uses its running mean and variance.
   static Mode inference() { return {}; }
 
-  /// Dropout keyed by `random`; batch norm uses the mean and variance of the batch and, if a tape
-  /// records the pass, updates the running averages with them. Without a stream, a layer whose
-  /// dropout rate is not 0 throws ValueError.
+  /// Dropout with the random numbers of `random`; batch norm uses the mean and variance of the
+  /// batch and, if a tape records the pass, updates the running averages with them. Without a
+  /// stream, a layer whose dropout rate is not 0 throws ValueError.
   static Mode training(const RandomStream& random = {}) {
     Mode mode;
     mode.training_ = true;
@@ -48,9 +48,9 @@ class Mode {
   bool is_training() const { return training_; }
   /// Whether running averages are only updated by Parameters::commit_buffers().
   bool defers_averages() const { return defers_averages_; }
-  /// This mode with other random numbers, for one of several calls of a layer in a forward pass.
-  /// With equal modes the calls would drop the same elements, because dropout depends only on the
-  /// stream and on the path of the layer:
+  /// This mode with different random numbers, for one of several calls of a layer in a forward
+  /// pass. With equal modes the calls would drop the same elements, because dropout depends only on
+  /// the stream and on the path of the layer:
   ///
   ///     const Tensor a = encoder(x, mask, mode.at(0));
   ///     const Tensor b = encoder(x, mask, mode.at(1));   // another dropout mask
@@ -132,7 +132,8 @@ class Dropout {
 ///   parameters  the parameters of the layers, in the order of the layers
 ///   call        the input of the first layer, a tensor or ids -> the output of the last. Each
 ///               layer is called with (x, mode) if it accepts a mode, else with (x)
-///   throws      as the layers; ValueError if a layer needs a mode and the call has none, or if
+///   throws the errors of the layers; ValueError if a layer needs a mode and the call has none, or
+///   if
 ///               the first layer does not take the type of the input
 ///
 /// A Sequential is a value: a copy has the same parameters. A Sequential without layers returns its
@@ -236,7 +237,7 @@ constexpr bool is_gated(Activation activation) {
 /// [1] Vaswani et al. 2017, section 3.3.
 struct FeedForwardOptions {
   std::size_t d_ff = 0;                      ///< hidden width; 0: 4 * d_model, as in [1]
-  Activation activation = Activation::relu;  ///< between the two linear maps
+  Activation activation = Activation::relu;  ///< function between the two linear maps
   double dropout = 0.0;                      ///< dropout rate of the activation's output, in [0, 1]
 };
 

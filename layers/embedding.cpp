@@ -44,8 +44,9 @@ std::size_t values_per_patch(const Scope& scope, const ImageShape& image, std::s
   if (patch_size == 0 || image.values() == 0 || image.height % patch_size != 0 ||
       image.width % patch_size != 0) {
     const LayerPath here(scope.path());
-    throw ShapeError(fmt::format("patch embedding: an image of {} x {} has no patches of {} x {}",
-                                 image.height, image.width, patch_size, patch_size));
+    throw ShapeError(fmt::format(
+        "patch embedding: an image of {} x {} cannot be divided into patches of {} x {}",
+        image.height, image.width, patch_size, patch_size));
   }
   return patch_size * patch_size * image.channels;
 }

@@ -132,7 +132,7 @@ struct InputEmbeddingOptions {
 ///
 ///   parameters  `<prefix>positions`: Positions; the source is passed in with its parameters
 ///   call        the input of the source -> (rows, length, d_model)
-///   throws      as the source and Positions; ValueError if the rate is outside [0, 1]
+///   throws the errors of the source and Positions; ValueError if the rate is outside [0, 1]
 template <class Source>
 class InputEmbedding {
  public:
@@ -147,7 +147,7 @@ class InputEmbedding {
   Tensor operator()(const Input& input, const Mode& mode, std::size_t first = 0) const {
     return dropout_(positions_(source_(input), first), mode);
   }
-  /// The embedding that was passed in.
+  /// The embedding that was passed to the constructor.
   const Source& source() const { return source_; }
 
  private:

@@ -26,7 +26,7 @@ struct EncoderLayerOptions {
 ///   parameters  self_attn: MultiHeadAttention; ff: FeedForward; self_attn_residual, ff_residual:
 ///               Residual
 ///   call        x (batch, n, d_model) -> the same shape
-///   throws      as MultiHeadAttention, FeedForward and Residual
+///   throws the errors of MultiHeadAttention, FeedForward and Residual
 ///
 /// [1] Vaswani et al. 2017, section 3.1.
 class EncoderLayer {
@@ -56,7 +56,7 @@ struct EncoderOptions {
 ///
 ///   parameters  layers.0, layers.1, ...: EncoderLayer; norm: Norm (pre-norm only)
 ///   call        x (batch, n, d_model) -> the same shape
-///   throws      as EncoderLayer
+///   throws the errors of EncoderLayer
 class Encoder {
  public:
   /// Creates the parameters.
@@ -79,7 +79,7 @@ class Encoder {
 /// The masks of a decoder: for self-attention and for attention to the encoder's output.
 struct DecoderMasks {
   AttentionMask self;   ///< which target positions a target position may attend to
-  AttentionMask cross;  ///< which source positions it may attend to
+  AttentionMask cross;  ///< which source positions a target position may attend to
 };
 
 /// Keys and values of the inputs of a decoder layer: the target tokens so far, and the memory.
@@ -102,7 +102,7 @@ struct DecoderLayerOptions {
 ///   parameters  self_attn, cross_attn: MultiHeadAttention; ff: FeedForward; self_attn_residual,
 ///               cross_attn_residual, ff_residual: Residual
 ///   call        x (batch, n, d_model), memory (batch, m, d_model) -> (batch, n, d_model)
-///   throws      as MultiHeadAttention, FeedForward and Residual
+///   throws the errors of MultiHeadAttention, FeedForward and Residual
 ///
 /// [1] Vaswani et al. 2017, section 3.1.
 class DecoderLayer {
@@ -136,7 +136,7 @@ struct DecoderOptions {
 ///
 ///   parameters  layers.0, layers.1, ...: DecoderLayer; norm: Norm (pre-norm only)
 ///   call        x (batch, n, d_model), memory (batch, m, d_model) -> (batch, n, d_model)
-///   throws      as DecoderLayer
+///   throws the errors of DecoderLayer
 class Decoder {
  public:
   /// Creates the parameters.

@@ -71,7 +71,7 @@ class LanguageModel::Decoding : public IncrementalDecoder {
 
  private:
   const LanguageModel& model_;
-  std::size_t length_ = 0;  // of the sequences
+  std::size_t length_ = 0;  // length of the sequences
   std::vector<KeyValueCache> caches_;
 };
 

@@ -78,7 +78,7 @@ class TokenEncoderModel : public EncoderModel<Embedding, Head> {
   }
 
  protected:
-  using EncoderModel<Embedding, Head>::EncoderModel;  ///< as EncoderModel
+  using EncoderModel<Embedding, Head>::EncoderModel;  ///< the constructors of EncoderModel
 };
 
 /// The decoder-only Transformer [1, 2]: predicts each next token. A decoder without cross-attention

@@ -47,7 +47,7 @@ class OutputProjection {
 /// [1] Devlin et al. 2019, "BERT", section 3; Dosovitskiy et al. 2021, section 3.1.
 enum class PoolingKind {
   class_token,  ///< the vector of the first token
-  mean          ///< the mean of the vectors of all tokens but padding
+  mean          ///< the mean of the vectors of all tokens except padding
 };
 
 /// One vector for each sequence.
@@ -57,7 +57,7 @@ enum class PoolingKind {
 /// returns  (rows, 1, d_model)
 /// throws   ShapeError for the mean if lengths are given and do not match x
 Tensor pool(PoolingKind kind, const Tensor& x, std::span<const std::int32_t> lengths);
-/// For lengths in braces: pool(PoolingKind::mean, x, {5, 3}).
+/// Overload for lengths in braces: pool(PoolingKind::mean, x, {5, 3}).
 inline Tensor pool(PoolingKind kind, const Tensor& x, std::initializer_list<std::int32_t> lengths) {
   return pool(kind, x, std::span(lengths.begin(), lengths.size()));
 }
@@ -66,7 +66,7 @@ inline Tensor pool(PoolingKind kind, const Tensor& x, std::initializer_list<std:
 /// loss.
 ///
 ///   parameters  weight (classes, d_model), Glorot uniform; bias (classes), zeros
-///   throws      ShapeError if the last axis of x is not d_model, or as pool()
+///   throws ShapeError if the last axis of x is not d_model, and the errors of pool()
 class ClassificationHead {
  public:
   ClassificationHead(const Scope& scope, std::size_t d_model, std::size_t classes,

@@ -25,7 +25,7 @@ struct TokenBatch {
 /// The inputs of a network; each kind of network reads some of them.
 struct NetworkInput {
   TokenBatch source{};  ///< tokens that the encoder reads
-  TokenBatch target{};  ///< tokens; one label is predicted at the position of each
+  TokenBatch target{};  ///< tokens; the network predicts a label at each position
   Tensor images{};      ///< (rows, height * width * channels)
 };
 
@@ -37,14 +37,14 @@ struct TokenVectors {
 };
 
 /// Decodes sequences of target tokens step by step. It caches the results of a causal network, so
-/// that each token is computed once. Network::start_decoding() makes it. Several threads may use
-/// decoders of one network at the same time, each thread its own decoder.
+/// that each token is computed once. Network::start_decoding() creates it. Several threads may use
+/// separate decoders of one network at the same time.
 class IncrementalDecoder {
  public:
   virtual ~IncrementalDecoder() = default;
 
   /// Appends tokens (rows, n), n >= 1, to the sequences and returns the logits of the next token of
-  /// each sequence, (rows, vocabulary): the same values as from a forward pass of the whole
+  /// each sequence, (rows, vocabulary): the same values as in a forward pass of the whole
   /// sequences. The first call determines the number of sequences, a multiple r of the number of
   /// sources. Sequences r * i, r * i + 1, ... belong to source i.
   ///
@@ -73,8 +73,8 @@ class Network {
   /// Token vectors with positions, after dropout.
   virtual TokenVectors embed(const NetworkInput& input, const Mode& mode) const = 0;
 
-  /// The input of the head, (rows, labels per row, d_model). Of the tokens in `input`, only the
-  /// lengths are read.
+  /// The input of the head, (rows, labels per row, d_model). Reads only the lengths of the tokens
+  /// in `input`.
   virtual Tensor features(const TokenVectors& vectors, const NetworkInput& input,
                           const Mode& mode) const = 0;
 
@@ -84,11 +84,11 @@ class Network {
   /// The training loss: cross_entropy() of the logits, if possible without storing all of them at
   /// once. features (rows, length, d_model), labels (rows, length) -> a scalar.
   ///
-  /// An override must leave out labels with options.ignored_id and, unless it is 0, divide by
-  /// options.normalizer, so that the losses of accumulated batches add up. Its `nll_sum` is for the
-  /// perplexity of training. Trainer, gradient check and the commands `check` and `explain` call
-  /// this function. Evaluation does not: validation losses and perplexities are the cross entropy
-  /// of logits().
+  /// An override must skip labels with options.ignored_id and, unless it is 0, divide by
+  /// options.normalizer, so that the losses of accumulated batches add up. Its `nll_sum` gives the
+  /// training perplexity. Trainer, gradient check and the commands `check` and `explain` call this
+  /// function. Evaluation does not: validation losses and perplexities are the cross entropy of
+  /// logits().
   virtual Loss loss(const Tensor& features, const Ids& labels,
                     const CrossEntropyOptions& options) const {
     return cross_entropy(logits(features), labels, options);
@@ -113,7 +113,8 @@ class Network {
     return nullptr;
   }
 
-  /// This network; a wrapper, such as one that checks results, returns the network inside it.
+  /// This network. A wrapper, for example a network that checks results, returns the wrapped
+  /// network.
   virtual const Network& unwrapped() const { return *this; }
 };
 
@@ -123,18 +124,19 @@ using MakeNetwork = std::function<std::unique_ptr<Network>(const Scope&)>;
 /// A network with its parameters, gathered into flat buffers for the optimizer. Initial values are
 /// keyed by `seed`.
 struct Model {
-  /// Creates the network in a new list of parameters of this element type, and gathers it.
+  /// Creates the network in a new list of parameters of this element type, and gathers the
+  /// parameters.
   Model(const MakeNetwork& make_network, DType dtype, std::uint64_t seed);
   /// Sets all parameters to 0, for values that will be loaded.
   Model(const MakeNetwork& make_network, DType dtype);
 
   /// The network as its class `Kind`.
   ///
-  /// throws  std::logic_error if it has another class.
+  /// throws  std::logic_error if it has a different class.
   template <class Kind>
   const Kind& as() const {
     if (const auto* found = dynamic_cast<const Kind*>(&network->unwrapped())) return *found;
-    throw std::logic_error("Model::as: the network has another class");
+    throw std::logic_error("Model::as: the network has a different class");
   }
 
   Parameters parameters;             ///< all parameters of the network

@@ -135,7 +135,7 @@ MultiHeadAttentionOptions checked(const MultiHeadAttentionOptions& o, const Scop
       (o.num_heads != 1 || o.d_head != 0 || has_parameters(o.score))) {
     throw ValueError(fmt::format(
         "parameter-free attention: num_heads is {} and d_head {}, the score has {}parameters, "
-        "expected 1, 0 and a score without",
+        "expected 1, 0 and a score without parameters",
         o.num_heads, o.d_head, has_parameters(o.score) ? "" : "no "));
   }
   return o;
@@ -213,7 +213,7 @@ Tensor MultiHeadAttention::operator()(const Tensor& queries, const Tensor& memor
   const AttentionOptions operation = operation_options(mask, mode);
   // If there are fewer queries than keys, the queries have the last positions, as in masks.
   const std::size_t first = options_.rotary ? memory.shape()[1] - queries.shape()[1] : 0;
-  // In separate statements, since C++ does not specify the evaluation order of arguments.
+  // Separate statements, because C++ does not specify the evaluation order of arguments.
   const Tensor q = project_queries(queries, first);
   const Tensor k = project_keys(memory, 0);
   const Tensor v = project_values(memory);

@@ -23,8 +23,8 @@ class KeyValueCache {
  public:
   /// A cache without tokens.
   KeyValueCache() = default;
-  /// The tokens of keys and values, (rows, length, width) each, without a copy: the tensors are
-  /// never written to.
+  /// A cache with the tokens of these keys and values, (rows, length, width) each, without a copy:
+  /// the tensors are never written to.
   ///
   /// throws  ShapeError if their shapes or element types differ.
   KeyValueCache(const Tensor& keys, const Tensor& values);
@@ -33,8 +33,8 @@ class KeyValueCache {
   std::size_t rows() const;
   /// Number of tokens of each sequence.
   std::size_t length() const { return length_; }
-  /// (rows, capacity >= length, width); values after the first `length` tokens are undefined. An
-  /// empty handle before the first append().
+  /// (rows, capacity >= length, width); values after the first `length` tokens are undefined. Empty
+  /// before the first append().
   const Tensor& keys() const { return keys_; }
   /// Same as keys(), for the values.
   const Tensor& values() const { return values_; }
@@ -67,7 +67,7 @@ enum class AttentionScore {
   scaled_dot_product,  ///< <k, q> / sqrt(d_head)
   dot_product,         ///< <k, q>
   additive,            ///< <w, tanh(q + k)>
-  bilinear             ///< <k, W q>; W comes before the rotation of rotary positions
+  bilinear             ///< <k, W q>; W is applied before the rotation by rotary positions
 };
 
 /// Whether attention has heads and their projections [1], or no parameters: softmax(X X^T) X, where

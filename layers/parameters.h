@@ -21,8 +21,8 @@ namespace tapestry {
 /// and summary iterate over this list; a tied weight occurs once.
 ///
 /// A model may also have buffers: running averages, which are saved with the parameters but have no
-/// gradient. By default a training forward updates them immediately. A loop that may skip a step
-/// defers the updates (Mode::with_deferred_averages):
+/// gradient. By default, a forward pass in training updates them immediately. A loop that may skip
+/// a step defers the updates (Mode::with_deferred_averages):
 ///
 ///     zero_grad();   // also drops pending updates of an earlier step
 ///     ...                  // forward and backward, of one batch or several
@@ -37,9 +37,9 @@ namespace tapestry {
 ///     parameters.load_state_dict(best);
 class Parameters {
  public:
-  /// Moves the parameters; `other` must then not be used.
+  /// Moves the parameters; `other` must not be used afterwards.
   Parameters(Parameters&& other) = default;
-  /// Moves the parameters; `other` must then not be used.
+  /// Moves the parameters; `other` must not be used afterwards.
   Parameters& operator=(Parameters&& other) = default;
   /// An empty list, whose parameters will have this element type. Initial values are keyed by
   /// `seed` and the parameter's name, so adding a layer does not change the initial values of other
@@ -60,7 +60,8 @@ class Parameters {
   /// throws       ValueError if the name is in use, or after `gather`.
   Tensor create(const std::string& name, const Shape& shape, const Initializer& initializer);
 
-  /// Creates a buffer, as `create` does a parameter. It has no gradient and is not in `list()`.
+  /// Creates a buffer. Arguments and errors are as for `create`. It has no gradient and is not in
+  /// `list()`.
   RunningAverage create_buffer(const std::string& name, const Shape& shape,
                                const Initializer& initializer);
 
@@ -110,15 +111,15 @@ class Parameters {
   ///     ...
   ///     parameters.unfreeze("encoder.layers.11");  // later with the last layer
   ///
-  /// Buffers are not frozen: a training forward updates running averages. Call frozen layers with
-  /// Mode::inference() to keep them.
+  /// Buffers are not frozen: a forward pass in training updates running averages. Call frozen
+  /// layers with Mode::inference() to keep the averages unchanged.
   ///
   /// throws  ValueError, with the closest names, if there is no such parameter.
   void freeze(std::string_view path);
   /// Reverses `freeze` for the parameter with this name and all parameters below it. The next
   /// backward pass computes their gradients.
   ///
-  /// throws  ValueError as `freeze`.
+  /// throws  ValueError, see `freeze`.
   void unfreeze(std::string_view path);
 
   /// Clears all gradients and drops all pending updates of the buffers.

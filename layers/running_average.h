@@ -10,8 +10,9 @@
 
 namespace tapestry {
 
-/// A running average of statistics from training forwards, such as the mean of a feature in a batch
-/// norm. It is a buffer of the model and has no gradient. `Parameters` creates and lists buffers.
+/// A running average of statistics from forward passes in training, such as the mean of a feature
+/// in a batch norm. It is a buffer of the model and has no gradient. `Parameters` creates and lists
+/// buffers.
 ///
 /// A layer adds updates with `update`; `commit` applies the pending updates in order, and `discard`
 /// drops them. A training loop that may skip a step commits after the optimizer step

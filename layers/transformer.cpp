@@ -177,8 +177,8 @@ class Transformer::Decoding : public IncrementalDecoder {
 
  private:
   const Transformer& model_;
-  std::vector<std::int32_t> lengths_;  // of the sources
-  std::size_t length_ = 0;             // of the target sequences
+  std::vector<std::int32_t> lengths_;  // lengths of the sources
+  std::size_t length_ = 0;             // length of the target sequences
   std::vector<DecoderLayerCache> caches_;
 };
 

@@ -109,14 +109,14 @@ class Transformer : public Network {
 
   /// The encoder's output, (rows, source length, d_model).
   Tensor encode(const TokenBatch& source, const Mode& mode) const;
-  /// From given token vectors; only the lengths of `source` are read.
+  /// Same for given token vectors; only the lengths of `source` are read.
   Tensor encode_embedded(const Tensor& embedded, const TokenBatch& source, const Mode& mode) const;
 
   /// The decoder's output, (rows, target length, d_model). `target` starts with `<bos>`; position t
   /// attends to target tokens up to t and to the whole source.
   Tensor decode(const TokenBatch& target, const Tensor& memory, const TokenBatch& source,
                 const Mode& mode) const;
-  /// From given token vectors; only the lengths of `target` and `source` are read.
+  /// Same for given token vectors; only the lengths of `target` and `source` are read.
   Tensor decode_embedded(const Tensor& embedded, const TokenBatch& target, const Tensor& memory,
                          const TokenBatch& source, const Mode& mode) const;
 

@@ -20,8 +20,8 @@ void require_usable_epsilon(double epsilon, std::span<const NamedTensor> paramet
   for (const auto& [name, tensor] : parameters) {
     if (tensor.dtype() == DType::float64) continue;
     throw ValueError(
-        fmt::format("optimizer: epsilon is {}, which is 0 in float32, as `{}` is; expected 1e-45 "
-                    "or more",
+        fmt::format("optimizer: epsilon is {}, which is 0 in float32, the type of `{}`; expected "
+                    "1e-45 or more",
                     epsilon, name));
   }
 }

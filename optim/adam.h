@@ -59,7 +59,7 @@ class Adam : public Optimizer {
 /// Adam update, for parameters with at least two axes. Biases and the parameters of norms, which
 /// have one axis, do not decay.
 ///
-/// [1] Loshchilov & Hutter 2019, algorithm 2, with lr in the place of eta_t.
+/// [1] Loshchilov & Hutter 2019, algorithm 2, with lr in place of eta_t.
 class AdamW : public Adam {
  public:
   /// The weight decay of a group also applies only to parameters with at least two axes.

@@ -13,13 +13,13 @@
 
 namespace tapestry {
 
-/// The gradients of the parameters that have one, divided into pieces for the threads. The division
-/// depends only on shapes, so that results do not depend on the number of threads.
+/// The gradients of all parameters that have a gradient, divided into pieces for the threads. The
+/// division depends only on shapes, so that results do not depend on the number of threads.
 class GradientPieces {
  public:
   /// A part of the gradient of one parameter.
   struct Piece {
-    std::size_t index;      ///< among all pieces
+    std::size_t index;      ///< index among all pieces
     std::size_t parameter;  ///< index of its parameter in the list
     std::size_t begin;      ///< its first element in that parameter
     std::size_t in_state;   ///< its first element in the optimizer state of that parameter
@@ -65,7 +65,7 @@ class GradientPieces {
   template <class T>
   using PoolVector = std::vector<T, kernels::PoolAllocator<T>>;
 
-  PoolVector<Tensor> gradients_;  // one per parameter; absent without a gradient
+  PoolVector<Tensor> gradients_;  // one per parameter; empty if it has no gradient
   PoolVector<Piece> pieces_;
 };
 

@@ -93,7 +93,7 @@ void require_leaf(const NamedTensor& parameter) {
   if (parameter.tensor.is_frozen()) return;
   if (!parameter.tensor.requires_grad()) {
     throw ValueError(
-        fmt::format("optimizer: `{}` requires no gradient, expected a parameter: call "
+        fmt::format("optimizer: `{}` does not require a gradient, expected a parameter: call "
                     "set_requires_grad(true) on it first",
                     parameter.name));
   }
@@ -114,7 +114,7 @@ void require_different(std::span<const NamedTensor> parameters) {
     const auto [same, is_new] = tensors.emplace(tensor.identity(), name);
     if (!is_new) {
       throw ValueError(
-          fmt::format("optimizer: `{}` and `{}` are one tensor, expected it once: list tied "
+          fmt::format("optimizer: `{}` and `{}` are the same tensor, expected it once: list tied "
                       "weights under one name",
                       same->second, name));
     }

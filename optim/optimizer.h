@@ -55,7 +55,7 @@ struct ElementRange {
 struct ParameterGroup {
   std::string path;  ///< name of a parameter, or path of a layer: all parameters below it
   double learning_rate_factor = 1.0;     ///< >= 0; multiplies the learning rate of every step
-  std::optional<double> weight_decay{};  ///< in place of OptimizerOptions::weight_decay; >= 0
+  std::optional<double> weight_decay{};  ///< replaces OptimizerOptions::weight_decay; >= 0
 };
 
 /// The group of each parameter of an optimizer. Group 0 has the parameters in no given group.
@@ -64,7 +64,7 @@ class GroupedParameters {
   /// Settings that the parameters of one group share.
   struct Group {
     double learning_rate_factor;  ///< multiplies the learning rate of every step
-    double weight_decay;          ///< the group's, or else the optimizer's
+    double weight_decay;          ///< weight decay of the group, or else of the optimizer
   };
 
   /// Assigns each parameter to a group; `weight_decay` is for group 0, and for groups without a
@@ -164,8 +164,8 @@ class Optimizer {
   /// ranges  elements to update, one range for each parameter; if empty, all elements
   /// throws  ValueError unless there is at least one parameter, all are distinct leaves that
   ///         require gradients or are frozen, and their names are distinct; if the number of ranges
-  ///         differs, or a range has elements that do not exist; and for groups as
-  ///         GroupedParameters.
+  ///         differs, or a range has elements that do not exist; also the errors of
+  ///         GroupedParameters for groups.
   explicit Optimizer(std::span<const NamedTensor> parameters, double weight_decay = 0.0,
                      std::span<const ParameterGroup> groups = {},
                      std::span<const ElementRange> ranges = {});
@@ -251,9 +251,9 @@ struct OptimizerDescription {
   /// The members of OptimizerOptions that the optimizer uses, without `kind` and `weight_decay`.
   std::vector<std::string_view> options;
   /// The state of an optimizer of these options, in the order of Optimizer::state(). Another
-  /// optimizer continues with it if its state is described in the same way.
+  /// optimizer can continue with this state if its own state has the same description.
   std::vector<OptimizerState> (*state)(const OptimizerOptions& options);
-  /// The optimizer; arguments and errors as make_optimizer().
+  /// Creates the optimizer; arguments and errors as for make_optimizer().
   std::unique_ptr<Optimizer> (*make)(const OptimizerOptions& options,
                                      std::span<const NamedTensor> parameters,
                                      const std::vector<ParameterGroup>& groups,
@@ -268,7 +268,7 @@ struct OptimizerDescription {
 /// throws  ValueError if `kind` is not a value of OptimizerKind.
 const OptimizerDescription& describe(OptimizerKind kind);
 
-/// OptimizerDescription::make of an optimizer whose class is O.
+/// OptimizerDescription::make for an optimizer of class O.
 template <class O>
 std::unique_ptr<Optimizer> make_optimizer_of_class(const OptimizerOptions& options,
                                                    std::span<const NamedTensor> parameters,

@@ -7,7 +7,7 @@
 
 namespace tapestry {
 
-/// The kind of a learning rate schedule; Schedule has the formulas.
+/// The kind of a learning rate schedule; see Schedule for the formulas.
 enum class ScheduleKind {
   constant,       ///< the peak in every step
   linear_warmup,  ///< linear growth, then the peak

@@ -15,7 +15,7 @@ namespace tapestry {
 ///
 ///     average <- average + (1 - d_t) (value - average),   d_t = min(decay, (1 + t) / (10 + t))
 ///
-/// The average of a constant value equals the value in every bit. The smaller d_t of the first
+/// The average of a constant value is bit-identical to the value. The smaller d_t of the first
 /// updates lets the average forget the initial values.
 ///
 ///     WeightAverage average(parameters.list(), 0.999);
@@ -38,8 +38,8 @@ class WeightAverage {
   ///
   /// ranges  elements to average, one range for each parameter; if empty, all elements. Other
   ///         elements are neither read nor changed.
-  /// throws  ValueError unless 0 < decay < 1 and there is at least one parameter; for ranges as
-  ///         make_optimizer().
+  /// throws  ValueError unless 0 < decay < 1 and there is at least one parameter; also the errors
+  ///         of make_optimizer() for ranges.
   WeightAverage(std::span<const NamedTensor> parameters, double decay,
                 std::span<const ElementRange> ranges = {});
 

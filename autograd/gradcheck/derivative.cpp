@@ -99,7 +99,7 @@ bool all_equal(const Neighbours& values) {
   return std::ranges::adjacent_find(values, std::not_equal_to<>()) == values.end();
 }
 
-/// From the differences of order 3 to 6; 0 if a value is not finite.
+/// The estimate from the differences of order 3 to 6; 0 if a value is not finite.
 double standard_deviation_of_noise(Neighbours difference) {
   double variance = 0.0;
   double factor = 1.0;  // (order!)^2 / (2 order)!

@@ -127,7 +127,7 @@ void require_checkable(const NamedTensor& named) {
                     named.name, name(named.tensor.dtype())));
   }
   if (!named.tensor.requires_grad()) {
-    throw ValueError(fmt::format("gradcheck: `{}` requires no gradient", named.name));
+    throw ValueError(fmt::format("gradcheck: `{}` does not require a gradient", named.name));
   }
 }
 

@@ -62,7 +62,7 @@ class Objectives {
 
   Function function_;
   std::vector<Output> outputs_;
-  mutable FrozenBranches branches_;  // at the start
+  mutable FrozenBranches branches_;  // recorded at the start
 };
 
 /// n random numbers in [-1.5, -0.5] or [0.5, 1.5], so that none is near zero.

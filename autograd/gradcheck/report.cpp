@@ -57,14 +57,14 @@ std::string likely_cause(double factor, const Shape& shape) {
     if (close(factor, n))
       return fmt::format("axis {} has length {}: a division by it is missing", axis, n);
     if (close(factor, 1.0 / n)) {
-      return fmt::format("axis {} has length {}: there is one division too many by it", axis, n);
+      return fmt::format("axis {} has length {}: there is one division by it too many", axis, n);
     }
   }
   const auto size = static_cast<double>(shape.size());
   if (size > 1 && close(factor, size))
     return fmt::format("a division by the size {} is missing", size);
   if (size > 1 && close(factor, 1.0 / size)) {
-    return fmt::format("there is one division too many by the size {}", size);
+    return fmt::format("there is one division by the size {} too many", size);
   }
   if (close(factor, 2.0)) return "a contribution may be counted twice";
   if (close(factor, 0.5))
@@ -217,8 +217,8 @@ std::string located(const GradcheckReport& report) {
     return row.verdict == GradcheckVerdict::wrong && !row.has_gradient;
   });
   return fmt::format(
-      "every operation passes on its own, with the inputs it had: look for values that leave the "
-      "tape, through detach(), viewed_as(), to_vector() or a NoGrad guard{}\n",
+      "every operation is correct when checked separately: look for values that leave the tape "
+      "through detach(), viewed_as(), to_vector() or a NoGrad guard{}\n",
       missing ? ""
               : "; then check how contributions to one gradient are added, and look for values "
                 "that change between calls");

@@ -146,7 +146,7 @@ class Pool {
   void use(const BlockSource& source) {
     const std::lock_guard lock(mutex_);
     if (statistics_.system_allocations > 0) {
-      throw std::logic_error("set_block_source: blocks were taken before");
+      throw std::logic_error("set_block_source: blocks have already been allocated");
     }
     source_ = &source;
   }

@@ -208,7 +208,7 @@ class Workers {
   alignas(64) std::atomic<std::uint32_t> pending_{0};
   alignas(64) std::atomic<std::uint32_t> wake_{0};
   std::atomic<std::uint32_t> sleepers_{0};
-  std::atomic<std::size_t> threads_{0};  // of the job
+  std::atomic<std::size_t> threads_{0};  // threads that run the job
   std::mutex error_mutex_;
   std::exception_ptr error_;  // the first exception of a piece
 };

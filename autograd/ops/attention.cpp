@@ -145,8 +145,8 @@ class AttentionCall {
   AttentionOptions options_;
   double scale_;
   AttentionInputs inputs_{};
-  KeyRanges ranges_{};  // range of keys of each query, (batch, n_q)
-  Tensor saved_{};      // weights for backward; empty if they are recomputed
+  KeyRanges ranges_{};                       // range of keys of each query, (batch, n_q)
+  Tensor saved_{};                           // weights for backward; empty if they are recomputed
   std::shared_ptr<AttentionTrace> trace_{};  // null without a tracer
 };
 

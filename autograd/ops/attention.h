@@ -63,7 +63,7 @@ Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionOption
 ///          multiplies the scores
 /// w        (num_heads, d_k)
 /// returns  (batch, n_q, num_heads * d_v)
-/// throws   as scaled_dot_product_attention, and ShapeError if w has a different shape.
+/// throws   the errors of scaled_dot_product_attention, and ShapeError if w has a different shape.
 ///
 /// With dS as for scaled_dot_product_attention and t_ij = tanh(q_i + k_j):
 /// dq_i = w sum_j dS_ij (1 - t_ij^2), dk_j = w sum_i dS_ij (1 - t_ij^2), dw = sum_ij dS_ij t_ij.
@@ -74,7 +74,7 @@ Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionOption
 Tensor additive_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& w,
                           const AttentionOptions& options = {});
 
-/// The weights of the same call, as for attention_weights.
+/// The weights of additive_attention() for the same arguments, see attention_weights.
 Tensor additive_attention_weights(const Tensor& q, const Tensor& k, const Tensor& w,
                                   const AttentionOptions& options = {});
 

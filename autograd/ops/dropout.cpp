@@ -28,8 +28,8 @@ bool drops_anything(const char* operation, double rate, const RandomStream& rand
 void require_matching(const char* operation, const Tensor& residual, const Tensor& x) {
   common_dtype(operation, residual, x);
   if (residual.shape() == x.shape()) return;
-  throw ShapeError(fmt::format("{}: residual has shape {} and x {}, expected equal shapes", operation,
-                               to_string(residual.shape()), to_string(x.shape())));
+  throw ShapeError(fmt::format("{}: residual has shape {} and x {}, expected equal shapes",
+                               operation, to_string(residual.shape()), to_string(x.shape())));
 }
 
 /// y = dropout(x) on all threads, with random numbers of the stream that has this key.

@@ -38,7 +38,7 @@ struct Lookup {
   std::size_t axis;
   std::vector<std::int32_t, kernels::PoolAllocator<std::int32_t>> ids;  // row-major
   Shape ids_shape;
-  std::optional<std::int32_t> padding_id = std::nullopt;  // gets no gradient
+  std::optional<std::int32_t> padding_id = std::nullopt;  // id whose row gets no gradient
   double scale = 1.0;
 
   Tensor forward(const Tensor& x) const {
@@ -142,8 +142,8 @@ struct Gather {
   static constexpr const char* name = "gather";
   static constexpr const char* formula = "y[i] = x[indexᵢ] along an axis";
   static constexpr const char* derivative = "dL/dx[j] = Σ dL/dyᵢ over the i with indexᵢ = j";
-  Positions positions;  // in x, of each element of the result
-  Shape shape;          // of the result
+  Positions positions;  // position in x of each element of the result
+  Shape shape;          // shape of the result
   std::size_t axis;
 
   Tensor forward(const Tensor& x) const {

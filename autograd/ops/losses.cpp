@@ -36,7 +36,7 @@ class Targets {
   Targets(const char* operation, const Ids& ids, std::size_t vocabulary,
           const CrossEntropyOptions& options);
 
-  /// Refers to these targets.
+  /// The arguments of the kernel; they refer to these targets.
   kernels::CrossEntropyProblem problem() const {
     return {.rows = ids_.size(),
             .vocabulary = vocabulary_,
@@ -44,7 +44,7 @@ class Targets {
             .label_smoothing = label_smoothing_};
   }
   std::size_t size() const { return ids_.size(); }
-  /// Targets that are not ignored.
+  /// Number of targets that are not ignored.
   std::size_t num_kept() const { return num_kept_; }
   double normalizer() const { return normalizer_; }
 
@@ -75,9 +75,9 @@ Targets::Targets(const char* operation, const Ids& ids, std::size_t vocabulary,
   }
   const std::size_t normalizer = options.normalizer != 0 ? options.normalizer : num_kept_;
   if (normalizer == 0) {
-    throw ValueError(
-        fmt::format("{}: all {} targets are ignored (id {}), expected at least one that counts",
-                    operation, ids_.size(), options.ignored_id));
+    throw ValueError(fmt::format(
+        "{}: all {} targets are ignored (id {}), expected at least one that is not ignored",
+        operation, ids_.size(), options.ignored_id));
   }
   normalizer_ = static_cast<double>(normalizer);
 }
@@ -204,7 +204,7 @@ struct LinearCrossEntropy {
   Targets targets;
   using Result = double;
   Result result = 0.0;              // sum of -log p(target)
-  Tensor dx{}, dweight{}, dbias{};  // for dL/dy = 1
+  Tensor dx{}, dweight{}, dbias{};  // gradients for dL/dy = 1
 
   Tensor forward(const ForwardContext& context, const Tensor& x, const Tensor& weight,
                  const Tensor& bias) {

@@ -67,7 +67,7 @@ double accuracy(const Tensor& logits, const Ids& targets,
 /// targets  (...), each in [0, V) or ignored
 /// options  as for cross_entropy
 /// returns  as for cross_entropy
-/// throws   as linear and cross_entropy
+/// throws   the errors of linear and cross_entropy
 ///
 /// With G = dL/dlogits of cross_entropy: dL/dx = G W, dL/dW = G^T x, dL/db = the sum of the rows of
 /// G.

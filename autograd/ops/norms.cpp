@@ -17,7 +17,7 @@ struct LayerNorm {
       "x̂; dL/dβ = Σ dL/dy";
   double epsilon;
   Tensor x{}, weight{};
-  Tensor means{}, rstds{};  // of each row
+  Tensor means{}, rstds{};  // mean and 1 / standard deviation of each row
 
   Tensor forward(const Tensor& input, const Tensor& w, const Tensor& b) {
     const auto [rows, n] = require_rows(name, input);
@@ -55,7 +55,7 @@ struct RmsNorm {
       "dL/dx = (g − x̂ · mean(g · x̂)) / √(mean(x²) + ε), g = γ dL/dy; dL/dγ = Σ dL/dy · x̂";
   double epsilon;
   Tensor x{}, weight{};
-  Tensor rrms{};  // of each row
+  Tensor rrms{};  // 1 / root mean square of each row
 
   Tensor forward(const Tensor& input, const Tensor& w) {
     const auto [rows, n] = require_rows(name, input);

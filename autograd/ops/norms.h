@@ -85,7 +85,7 @@ BatchNormOutput batch_norm_with_moments(const Tensor& x, const Tensor& weight, c
 /// dL/dx = weight / sqrt(variance + epsilon) * g. The moments have no gradient.
 ///
 /// moments  (n) each
-/// throws   as batch_norm, and ShapeError or DTypeError if the moments do not match.
+/// throws   the errors of batch_norm, and ShapeError or DTypeError if the moments do not match.
 Tensor batch_norm_given(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const FeatureMoments& moments, double epsilon = 1e-5);
 

@@ -82,7 +82,7 @@ struct Maxima {
   std::size_t outer, extent, inner;
   const T* x;
   T* values;           // (outer, inner)
-  std::size_t* where;  // along the middle axis, (outer, inner)
+  std::size_t* where;  // indices along the middle axis, (outer, inner)
 
   std::size_t size() const { return outer * inner; }
   T element(std::size_t j, std::size_t k) const {
@@ -91,7 +91,7 @@ struct Maxima {
 
   void find() const { kernels::max_middle_axis(outer, extent, inner, x, values, where); }
 
-  /// Chooses the frozen element of each column, even if another one is the maximum now.
+  /// Chooses the frozen element of each column, even if another element is the maximum now.
   void freeze(FrozenBranches& branches, const char* name) const {
     const auto frozen = branches.next(name, size(), [&](std::size_t j) {
       std::size_t equal = 0;
@@ -113,7 +113,7 @@ struct Max {
   static constexpr const char* derivative = "dL/dx = dL/dy at the first maximum, else 0";
   std::size_t first, last;
   Shape result;
-  Indices where{};  // along [first, last)
+  Indices where{};  // indices along [first, last)
 
   Tensor forward(const Tensor& x) {
     Tensor y = Tensor::empty(result, x.dtype());
@@ -172,7 +172,7 @@ struct Argmax {
   }
 };
 
-/// x with `axes` moved to the end; otherwise the order of axes is unchanged.
+/// x with `axes` moved to the end; the other axes keep their order.
 Tensor with_set_last(const Tensor& x, const AxisSet& axes) {
   std::array<std::ptrdiff_t, Shape::max_rank> order{};
   std::size_t count = 0;

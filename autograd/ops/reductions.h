@@ -11,7 +11,7 @@ namespace tapestry {
 
 /// Sum over some axes. The sum over an empty axis is 0; over no axes, the result is x itself.
 ///
-/// axes     one or several, counted from the front, or from the back if negative.
+/// axes     one or more, counted from the front, or from the back if negative.
 /// returns  x's shape without `axes`, or with extents of 1 there if `keep_dims`.
 /// throws   ValueError if an axis does not exist or is given twice.
 ///
@@ -32,7 +32,7 @@ Tensor sum(const Tensor& x);
 
 /// Mean over some axes. Over no axes, the result is x itself.
 ///
-/// axes     one or several, counted from the front, or from the back if negative.
+/// axes     one or more, counted from the front, or from the back if negative.
 /// returns  x's shape without `axes`, or with extents of 1 there if `keep_dims`.
 /// throws   ValueError if an axis does not exist or is given twice, ShapeError if one is empty.
 ///
@@ -54,7 +54,7 @@ Tensor mean(const Tensor& x);
 /// Maximum over some axes. Over no axes, the result is x itself. NaN counts as larger than any
 /// number.
 ///
-/// axes     one or several, counted from the front, or from the back if negative.
+/// axes     one or more, counted from the front, or from the back if negative.
 /// returns  x's shape without `axes`, or with extents of 1 there if `keep_dims`.
 /// throws   ValueError if an axis does not exist or is given twice, ShapeError if one is empty.
 ///
@@ -74,8 +74,9 @@ Tensor max(const Tensor& x, AxisIndex auto axis, bool keep_dims = false) {
 /// Maximum of all elements, a scalar.
 Tensor max(const Tensor& x);
 
-/// The index of the maximum along one axis: the first one among equal maxima. NaN counts as larger
-/// than any number. For logits (..., classes), argmax(logits) are the predicted classes, (...).
+/// The index of the maximum along one axis; among equal maxima, the first index. NaN counts as
+/// larger than any number. For logits (..., classes), argmax(logits) are the predicted classes,
+/// (...).
 ///
 /// axis     counted from the front, or from the back if negative; 0 or -1 for a scalar.
 /// returns  x's shape without the axis, or with an extent of 1 there if `keep_dims`. The index of a
@@ -85,7 +86,7 @@ Tensor max(const Tensor& x);
 /// Not differentiable; gather(x, axis, argmax(x, axis, true)) is the maximum, with its gradient.
 Ids argmax(const Tensor& x, std::ptrdiff_t axis = -1, bool keep_dims = false);
 
-/// Minimum over some axes; as `max` of -x, with the opposite sign.
+/// Minimum over some axes, computed as -max(-x). Arguments and errors as for `max`.
 Tensor min(const Tensor& x, std::span<const std::ptrdiff_t> axes, bool keep_dims = false);
 /// \overload
 inline Tensor min(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,

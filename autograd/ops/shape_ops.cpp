@@ -342,7 +342,7 @@ void require_joinable(const Tensor& tensor, const Tensor& first, std::size_t ind
   }
   if (!fits) {
     throw ShapeError(
-        fmt::format("{}: tensor {} has shape {}, expected {} as tensor 0 except along axis {}",
+        fmt::format("{}: tensor {} has shape {}, expected {} like tensor 0 except along axis {}",
                     Concat::name, index, to_string(tensor.shape()), to_string(expected), axis));
   }
 }
@@ -366,7 +366,7 @@ Tensor stack(std::span<const Tensor> tensors, std::ptrdiff_t axis) {
   for (const Tensor& tensor : tensors) {
     common_dtype("stack", tensors[0], tensor);
     if (tensor.shape() != shape) {
-      throw ShapeError(fmt::format("stack: tensor {} has shape {}, expected {} as tensor 0",
+      throw ShapeError(fmt::format("stack: tensor {} has shape {}, expected {} like tensor 0",
                                    layers.size(), to_string(tensor.shape()), to_string(shape)));
     }
     layers.push_back(reshape(tensor, shape.inserted(along, 1)));

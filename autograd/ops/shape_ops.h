@@ -23,11 +23,11 @@ inline constexpr std::size_t inferred = std::numeric_limits<std::size_t>::max();
 /// dL/dx = dL/dy with the shape of x; also shares memory.
 Tensor reshape(const Tensor& x, const Shape& shape);
 
-/// Joins the axes from `first` to `last`, both included: flatten(x, 1) of shape (b, h, w) is
-/// (b, h * w), flatten(x) is (b * h * w). Shares x's memory.
+/// Joins the axes from `first` to `last`, inclusive: flatten(x, 1) of shape (b, h, w) is (b, h *
+/// w), flatten(x) is (b * h * w). Shares x's memory.
 ///
 /// first, last  counted from the front, or from the back if negative.
-/// returns      x's shape with one axis in place of the joined ones; (1) for a scalar.
+/// returns      x's shape with one axis in place of the joined axes; (1) for a scalar.
 /// throws       ValueError if an axis does not exist or last comes before first.
 ///
 /// dL/dx = dL/dy with the shape of x.
@@ -36,8 +36,8 @@ Tensor flatten(const Tensor& x, std::ptrdiff_t first = 0, std::ptrdiff_t last = 
 /// Removes an axis of extent 1. Shares x's memory.
 ///
 /// axis     counted from the front, or from the back if negative.
-/// throws   ValueError if the axis does not exist, ShapeError if its extent is not 1: torch.squeeze
-///          would return x.
+/// throws   ValueError if the axis does not exist, ShapeError if its extent is not 1 (torch.squeeze
+///          returns x instead).
 ///
 /// dL/dx = dL/dy with the shape of x.
 Tensor squeeze(const Tensor& x, std::ptrdiff_t axis);
@@ -45,7 +45,7 @@ Tensor squeeze(const Tensor& x, std::ptrdiff_t axis);
 /// Inserts an axis of extent 1. Shares x's memory.
 ///
 /// axis     position of the new axis in the result, counted from the front, or from the back if
-///          negative: unsqueeze(x, -1) appends one.
+///          negative: unsqueeze(x, -1) appends an axis.
 /// throws   ValueError if the axis does not exist, ShapeError if x has the maximum rank.
 ///
 /// dL/dx = dL/dy with the shape of x.
@@ -100,7 +100,7 @@ Tensor select(const Tensor& x, std::ptrdiff_t axis, std::ptrdiff_t index);
 /// returns  the parts in order; concat(parts, axis) is x.
 /// throws   ValueError if the axis does not exist, ShapeError if the sum differs.
 ///
-/// dL/dx = the dL/dy of all parts, end to end.
+/// dL/dx = the dL/dy of all parts, concatenated.
 std::vector<Tensor> split(const Tensor& x, std::span<const std::size_t> extents,
                           std::ptrdiff_t axis = 0);
 /// \overload
@@ -114,10 +114,10 @@ inline std::vector<Tensor> split(const Tensor& x, std::initializer_list<std::siz
 ///
 /// returns  `count` parts in order.
 /// throws   ValueError if the axis does not exist or count is 0.
-///          ShapeError if the extent of the axis is not a multiple of count: torch.chunk would make
-///          the last part smaller.
+///          ShapeError if the extent of the axis is not a multiple of count (torch.chunk makes the
+///          last part smaller instead).
 ///
-/// dL/dx = the dL/dy of all parts, end to end.
+/// dL/dx = the dL/dy of all parts, concatenated.
 std::vector<Tensor> chunk(const Tensor& x, std::size_t count, std::ptrdiff_t axis = 0);
 
 /// Joins tensors end to end along an axis.

@@ -125,7 +125,8 @@ TEST_CASE("backward rejects dL/dy of the wrong shape or type") {
 }
 
 TEST_CASE("backward rejects a loss that depends on no tensor that requires a gradient") {
-  const char* words = "backward:|depends on nothing that requires a gradient|no tape";
+  const char* words =
+      "backward:|does not depend on a tensor that requires a gradient|without a tape";
   const Tensor computed_before = square(leaf(3.0));
   Tape tape;
   const Tensor constant = square(Tensor::scalar(2.0, DType::float64));
@@ -141,7 +142,7 @@ TEST_CASE("backward rejects a loss of another tape, of a destroyed tape and a se
   {
     Tape inner;
     inner_result = square(x);
-    const char* of_another = "backward:|recorded by another tape, which is alive";
+    const char* of_another = "backward:|recorded by another tape, which still exists";
     check_error<ValueError>(of_another, [&] { tape.backward(inner_result); });
     check_error<ValueError>(of_another, [&] { inner.backward(y); });
   }

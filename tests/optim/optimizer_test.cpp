@@ -187,7 +187,7 @@ TEST_CASE("several frozen parameters can have an optimizer, and repeated ones ar
   p.tensor.set_requires_grad(false);
   q.tensor.set_requires_grad(false);
   CHECK_NOTHROW(make_optimizer({}, std::vector{p, q}));
-  check_error<ValueError>("`p` and `again` are one tensor", [&] {
+  check_error<ValueError>("`p` and `again` are the same tensor", [&] {
     make_optimizer({}, std::vector{p, NamedTensor{"again", p.tensor}});
   });
 }

@@ -32,7 +32,7 @@ AxisSet resolve_axes(const char* operation, std::span<const std::ptrdiff_t> axes
   for (const std::ptrdiff_t axis : axes) {
     const std::size_t resolved = resolve_axis(operation, axis, rank);
     if (result[resolved]) {
-      throw ValueError(fmt::format("{}: axes ({}) name axis {} twice, expected different ones",
+      throw ValueError(fmt::format("{}: axes ({}) name axis {} twice, expected different axes",
                                    operation, fmt::join(axes, ", "), resolved));
     }
     result.set(resolved);

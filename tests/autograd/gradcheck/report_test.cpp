@@ -56,9 +56,9 @@ TEST_CASE("a wrong gradient is explained with its place and both values") {
 TEST_CASE("a report names the likely cause of a factor that is a length, a size, two or a half") {
   CHECK(contains(explanation(wrong_by(5.0)), "axis 1 has length 5: a division by it is missing"));
   CHECK(contains(explanation(wrong_by(1.0 / 3.0)),
-                 "axis 0 has length 3: there is one division too many by it"));
+                 "axis 0 has length 3: there is one division by it too many"));
   CHECK(contains(explanation(wrong_by(15.0)), "a division by the size 15 is missing"));
-  CHECK(contains(explanation(wrong_by(1.0 / 15.0)), "one division too many by the size 15"));
+  CHECK(contains(explanation(wrong_by(1.0 / 15.0)), "one division by the size 15 too many"));
   CHECK(contains(explanation(wrong_by(2.0)), "counted twice"));
   CHECK(contains(explanation(wrong_by(0.5)), "one of two contributions"));
   CHECK(contains(explanation(wrong_by(1.001)), "1.001 times the correct one: a factor"));
@@ -174,8 +174,8 @@ TEST_CASE("a report without a wrong operation suggests other causes") {
   GradcheckReport report;
   report.rows = {wrong_by(0.5)};
   CHECK(contains(to_string(report),
-                 "every operation passes on its own, with the inputs it had: look for values that "
-                 "leave the tape, "));
+                 "every operation is correct when checked separately: look for values that leave "
+                 "the tape "));
   CHECK(contains(to_string(report),
                  "; then check how contributions to one gradient are added, and look for values"));
   report.rows[0].verdict = GradcheckVerdict::inconclusive;
