@@ -23,9 +23,9 @@
 ///
 ///     /// y = w x^2 with broadcasting; dL/dw = dL/dy x^2 and dL/dx = dL/dy 2 w x.
 ///     struct WeightedSquare {
-///       static constexpr const char* name = "weighted_square"; // for error messages static
-///       constexpr const char* formula = "y = w x²"; // these two for `explain`, static constexpr
-///       const char* derivative = // and may be left out
+///       static constexpr const char* name = "weighted_square";  // for error messages
+///       static constexpr const char* formula = "y = w x²";      // these two for `explain`,
+///       static constexpr const char* derivative =               // and may be left out
 ///           "dL/dw = dL/dy x², dL/dx = dL/dy 2 w x";
 ///       Tensor w{}, x{};                                        // saved for backward
 ///
@@ -269,7 +269,7 @@ auto apply(Op op, const Inputs&... inputs) {
   static_assert(detail::NamedOperation<Op>,
                 "an operation needs a name: static constexpr const char* name = \"my_operation\";");
   static_assert(detail::has_backward<Op>(std::make_index_sequence<sizeof...(Inputs)>()),
-                "backward takes dL/dy and a Gradient for each input of forward, and is const:  "
+                "backward takes dL/dy and a Gradient for each input of forward, and is const: "
                 "void backward(const Tensor& dy, Gradient dx) const");
   if (!is_recorded(inputs...)) {
     Tensor y = detail::run_forward(false, op, inputs...);

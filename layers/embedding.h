@@ -132,7 +132,7 @@ struct InputEmbeddingOptions {
 ///
 ///   parameters  `<prefix>positions`: Positions; the source is passed in with its parameters
 ///   call        the input of the source -> (rows, length, d_model)
-///   throws the errors of the source and Positions; ValueError if the rate is outside [0, 1]
+///   throws      the errors of the source and Positions; ValueError if the rate is outside [0, 1]
 template <class Source>
 class InputEmbedding {
  public:

@@ -26,7 +26,7 @@ struct EncoderLayerOptions {
 ///   parameters  self_attn: MultiHeadAttention; ff: FeedForward; self_attn_residual, ff_residual:
 ///               Residual
 ///   call        x (batch, n, d_model) -> the same shape
-///   throws the errors of MultiHeadAttention, FeedForward and Residual
+///   throws      the errors of MultiHeadAttention, FeedForward and Residual
 ///
 /// [1] Vaswani et al. 2017, section 3.1.
 class EncoderLayer {
@@ -56,7 +56,7 @@ struct EncoderOptions {
 ///
 ///   parameters  layers.0, layers.1, ...: EncoderLayer; norm: Norm (pre-norm only)
 ///   call        x (batch, n, d_model) -> the same shape
-///   throws the errors of EncoderLayer
+///   throws      the errors of EncoderLayer
 class Encoder {
  public:
   /// Creates the parameters.
@@ -102,7 +102,7 @@ struct DecoderLayerOptions {
 ///   parameters  self_attn, cross_attn: MultiHeadAttention; ff: FeedForward; self_attn_residual,
 ///               cross_attn_residual, ff_residual: Residual
 ///   call        x (batch, n, d_model), memory (batch, m, d_model) -> (batch, n, d_model)
-///   throws the errors of MultiHeadAttention, FeedForward and Residual
+///   throws      the errors of MultiHeadAttention, FeedForward and Residual
 ///
 /// [1] Vaswani et al. 2017, section 3.1.
 class DecoderLayer {
@@ -136,7 +136,7 @@ struct DecoderOptions {
 ///
 ///   parameters  layers.0, layers.1, ...: DecoderLayer; norm: Norm (pre-norm only)
 ///   call        x (batch, n, d_model), memory (batch, m, d_model) -> (batch, n, d_model)
-///   throws the errors of DecoderLayer
+///   throws      the errors of DecoderLayer
 class Decoder {
  public:
   /// Creates the parameters.

@@ -66,7 +66,7 @@ inline Tensor pool(PoolingKind kind, const Tensor& x, std::initializer_list<std:
 /// loss.
 ///
 ///   parameters  weight (classes, d_model), Glorot uniform; bias (classes), zeros
-///   throws ShapeError if the last axis of x is not d_model, and the errors of pool()
+///   throws      ShapeError if the last axis of x is not d_model, and the errors of pool()
 class ClassificationHead {
  public:
   ClassificationHead(const Scope& scope, std::size_t d_model, std::size_t classes,

@@ -110,9 +110,9 @@ struct NormOptions {
 
 /// Normalization of token vectors, of the kind given by the options.
 ///
-///   parameters the parameters of LayerNorm, RmsNorm or BatchNorm (d_model)
+///   parameters  the parameters of LayerNorm, RmsNorm or BatchNorm (d_model)
 ///   call        x (batch, n, d_model) -> same shape; only batch norm uses `lengths` and `mode`
-///   throws the errors of the norm of that kind
+///   throws      the errors of the norm of that kind
 class Norm {
  public:
   /// Creates the parameters.

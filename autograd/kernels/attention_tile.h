@@ -169,8 +169,8 @@ template <class T>
 void tile_weights(const AttentionProblem& p, const Tile& t, const Operands<T>& operands, T* weights,
                   const AttentionSteps<T>* steps = nullptr);
 
-/// Negates the weights that are dropped. Writes D(P) to `dropped`: weights that are kept, times 1 /
-/// (1 - rate), and zeros.
+/// Negates the weights that are dropped. Writes D(P) to `dropped`: the weights that are kept, times
+/// 1 / (1 - rate), and zeros.
 template <class T>
 void apply_dropout(const AttentionProblem& p, const Tile& t, T* weights, T* dropped);
 

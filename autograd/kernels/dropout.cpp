@@ -70,8 +70,7 @@ class DropoutFactors {
   }
 
   std::uint64_t key_;
-  std::uint32_t upper_,
-      lower_;  ///< bits of the threshold; upper_ is 2^16 if all elements are dropped
+  std::uint32_t upper_, lower_;  ///< bits of the threshold; upper_ is 2^16 at rate 1
   T scale_;
   alignas(64) T factors_[dropout_group];
 };

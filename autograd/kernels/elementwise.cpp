@@ -84,8 +84,8 @@ Vec<T> binary_cross_entropy(const Vec<T>& v, const Vec<T>& p) {
   return distance + xsimd::log1p(kernels::exp<T>(-size));
 }
 
-/// factor (sigmoid(v) - p). For v > 0, (1 - p) - sigmoid(-v) is the same and does not cancel at p =
-/// 1.
+/// factor (sigmoid(v) - p). For v > 0, this is (1 - p) - sigmoid(-v), which does not cancel at
+/// p = 1.
 template <class T>
 Vec<T> binary_cross_entropy_gradient(const Vec<T>& v, const Vec<T>& p, double factor) {
   using V = Vec<T>;

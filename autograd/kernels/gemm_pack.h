@@ -132,8 +132,7 @@ void pack_transposed_strip(std::size_t height, const T* in, std::size_t stride, 
   std::size_t q = 0;
   if constexpr (squares == 1) {
     for (; height == tile_height && q + lanes<T> <= k; q += lanes<T>) {
-      prefetch_lines<tile_height>(in, tile_height * stride + q,
-                                  stride);  // prefetches the next strip
+      prefetch_lines<tile_height>(in, tile_height * stride + q, stride);  // the next strip
       Vec<T> square[lanes<T>];
       load_transposed<tile_height>(in + q, stride, square);
       unrolled<lanes<T>>([&](auto c) __attribute__((always_inline)) {

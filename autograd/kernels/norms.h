@@ -13,8 +13,8 @@ enum class Moments { from_x, given };
 
 inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
-/// y = weight * (x - mean) * rstd + bias for (rows, n); stores each row's mean and rstd = 1 /
-/// sqrt(variance + epsilon) in `means` and `rstds` (rows).
+/// y = weight * (x - mean) * rstd + bias for (rows, n); stores each row's mean and
+/// rstd = 1 / sqrt(variance + epsilon) in `means` and `rstds` (rows).
 template <class T>
 void layer_norm(std::size_t rows, std::size_t n, const T* x, const T* weight, const T* bias,
                 T epsilon, T* y, T* means, T* rstds);

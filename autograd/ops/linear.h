@@ -100,8 +100,7 @@ class PackedWeights {
       if (auto copy = find_copy()) return copy;
     }
     const std::unique_lock lock(mutex_);
-    if (auto copy = find_copy())
-      return copy;  // another thread has made the copy since the first search
+    if (auto copy = find_copy()) return copy;  // another thread made the copy in between
     auto copy = std::make_shared<const Packed>(pack());
     copies_.insert_or_assign(key, Copy{weight, copy});
     return copy;

@@ -23,8 +23,8 @@ inline constexpr std::size_t inferred = std::numeric_limits<std::size_t>::max();
 /// dL/dx = dL/dy with the shape of x; also shares memory.
 Tensor reshape(const Tensor& x, const Shape& shape);
 
-/// Joins the axes from `first` to `last`, inclusive: flatten(x, 1) of shape (b, h, w) is (b, h *
-/// w), flatten(x) is (b * h * w). Shares x's memory.
+/// Joins the axes from `first` to `last`, inclusive: for x of shape (b, h, w), flatten(x, 1) has
+/// shape (b, h * w) and flatten(x) has shape (b * h * w). Shares x's memory.
 ///
 /// first, last  counted from the front, or from the back if negative.
 /// returns      x's shape with one axis in place of the joined axes; (1) for a scalar.

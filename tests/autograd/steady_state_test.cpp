@@ -128,8 +128,8 @@ TEST_CASE("an unknown instruction set is rejected with a list of the known ones"
     FAIL("expected an error");
   } catch (const ValueError& error) {
     const std::string message = error.what();
-    CHECK(message.starts_with(
-        "use_kernels: found \"sse9\", expected auto or a set of this build:  "));
+    CHECK(
+        message.starts_with("use_kernels: found \"sse9\", expected auto or a set of this build: "));
     CHECK(message.find(std::string(compiled_kernels().front())) != std::string::npos);
   }
   CHECK(kernels_in_use() == before);
