@@ -31,7 +31,7 @@ class FrozenBranches {
   /// evaluate the recorded branches (later passes).
   class Pass {
    public:
-    /// Starts a pass on this thread: the first one for `branches` records.
+    /// Starts a pass on this thread. The first pass for `branches` records them.
     explicit Pass(FrozenBranches& branches) : active_(&branches), branches_(branches) {
       branches.next_ = 0;
     }

@@ -65,7 +65,7 @@ class GradientSlot {
     if (retains_) retained_ = gradient;
   }
   /// The memory for the next contribution; the caller writes or adds to every element. Throws
-  /// ValueError if the record no longer exists, as `add` does.
+  /// ValueError if the record no longer exists, like `add`.
   template <class T>
   kernels::Target<T> target();
   /// Adds the contribution `g`. For the output of an operation, the first contribution shares the

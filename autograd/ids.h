@@ -85,8 +85,8 @@ class Ids {
   std::vector<std::int32_t> values_;
 };
 
-/// The part [begin, end) of ids along one axis: slice(ids, 1, 0, -1) has all columns but the last.
-/// Arguments, shapes and errors as for `slice` of a Tensor (ops/shape_ops.h).
+/// The part [begin, end) of ids along one axis: slice(ids, 1, 0, -1) has all columns except the
+/// last. Arguments, shapes and errors as for `slice` of a Tensor (ops/shape_ops.h).
 Ids slice(const Ids& ids, std::ptrdiff_t axis, std::ptrdiff_t begin, std::ptrdiff_t end);
 /// The part of ids at one index of an axis, without that axis: select(ids, 0, 2) is row 2.
 /// Arguments, shapes and errors as for `select` of a Tensor (ops/shape_ops.h).

@@ -6,9 +6,9 @@
 
 namespace tapestry {
 
-/// The sets of kernels in this build, from the narrowest vectors to the widest: "baseline" (what
-/// every processor of the architecture has), "avx2" (AVX2 and FMA) and "avx512" (AVX-512 F, BW, CD,
-/// DQ and VL), or only "native" in a build with TAPESTRY_KERNELS=native.
+/// The sets of kernels in this build, from the narrowest vectors to the widest: "baseline"
+/// (supported by every processor of the architecture), "avx2" (AVX2 and FMA) and "avx512" (AVX-512
+/// F, BW, CD, DQ and VL), or only "native" in a build with TAPESTRY_KERNELS=native.
 ///
 /// The bits of results depend on the set and on no other property of the processor.
 std::span<const std::string_view> compiled_kernels();

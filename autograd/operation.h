@@ -174,7 +174,8 @@ Tensor run_forward(bool recorded, Op& op, const Inputs&... inputs) {
   }
 }
 
-/// Attaches a new gradient slot to y. Throws ValueError, naming the operation, if y has one.
+/// Attaches a new gradient slot to y. Throws ValueError, naming the operation, if y already has a
+/// slot.
 std::shared_ptr<GradientSlot> new_slot(Tensor& y, const char* operation);
 
 using Recompute = std::function<Tensor(std::span<const Tensor>)>;
@@ -196,7 +197,7 @@ void notify_observer(Tape& tape, Description operation, std::span<const Tensor> 
 template <class Result>
 struct OutputWithResult {
   Tensor y;       ///< the output, on which gradients are recorded
-  Result result;  ///< Op::result as forward has set it; without a gradient
+  Result result;  ///< Op::result after forward; has no gradient
 };
 
 template <class Op, class... Inputs>

@@ -104,7 +104,7 @@ enum class DType : std::uint8_t {
 template <class T>
 inline constexpr DType dtype_of = std::is_same_v<T, double> ? DType::float64 : DType::float32;
 
-/// The name as in configs: "float32" or "float64".
+/// The name in configs: "float32" or "float64".
 constexpr const char* name(DType dtype) { return dtype == DType::float32 ? "float32" : "float64"; }
 
 /// The size of one element: 4 or 8.

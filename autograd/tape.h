@@ -164,7 +164,7 @@ class Tape {
 ///       const NoGrad no_grad;
 ///       report(model.loss(held_out, Mode::inference()));
 ///     }
-///     tape.backward(loss);   // of the first loss only
+///     tape.backward(loss);   // only of the first loss
 ///
 /// Guards nest. A tape constructed inside a guard records.
 class NoGrad {

@@ -124,7 +124,7 @@ class MaskedLanguageModel : public TokenEncoderModel<OutputProjection> {
 };
 
 /// An encoder that classifies sentences [1]. Its parameters, except the head, have the same names
-/// as in MaskedLanguageModel, so that it can be initialized from one.
+/// as in MaskedLanguageModel, so that it can be initialized from such a model.
 ///
 ///   parameters  embedding: Embedding; positions (learned positions only); encoder: Encoder; head:
 ///               ClassificationHead
@@ -162,7 +162,7 @@ class VisionTransformer : public EncoderModel<PatchEmbedding, ClassificationHead
 
 /// An encoder that predicts a label for each token, such as BIO labels of named entities [1]. Its
 /// parameters, except the head, have the same names as in MaskedLanguageModel, so that it can be
-/// initialized from one.
+/// initialized from such a model.
 ///
 ///   parameters  embedding: Embedding; positions (learned positions only); encoder: Encoder; head:
 ///               Linear (d_model -> classes)

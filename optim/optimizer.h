@@ -90,7 +90,7 @@ class GroupedParameters {
 
  private:
   std::vector<Group> groups_;
-  std::vector<std::size_t> group_indices_;  // for each parameter
+  std::vector<std::size_t> group_indices_;  // one for each parameter
 };
 
 class GradientPieces;  // optim/gradient_pieces.h, which is not installed

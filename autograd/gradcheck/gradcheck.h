@@ -121,7 +121,7 @@ struct GradcheckReport {
 /// each whole tensor is moved along random directions with uneven steps of either sign, which
 /// covers every coordinate; if a direction is wrong, bisection finds a wrong coordinate. Then
 /// single coordinates are moved: all coordinates of a small tensor; for a large tensor those with
-/// the largest gradients, exact zeros, and random ones.
+/// the largest gradients, coordinates with a gradient of exactly zero, and random coordinates.
 ///
 /// Differences with step, step/2, step/4 and step/8 are extrapolated to step 0 (Richardson), with
 /// an error of order step^8; the last two columns and the measured noise of the function give an

@@ -23,7 +23,7 @@ struct Thresholds {
   double good_enough(double analytic) const;
 };
 
-/// One derivative, by the tape and by finite differences.
+/// A derivative, computed by the tape and by finite differences.
 struct Comparison {
   double analytic, numeric, relative_error;
   GradcheckVerdict verdict;
@@ -33,8 +33,8 @@ struct Comparison {
 /// clamped to [1e-9, tolerance].
 double detectable_error(double error_of_differences, double tolerance);
 
-/// Compares a derivative by the tape with its estimate by differences. The verdict is the first of
-/// these that applies:
+/// Compares a derivative from the tape with its estimate from finite differences. The verdict is
+/// the first of these that applies:
 ///
 /// wrong         one of the two is not finite
 /// too_small     neither is distinguishable from zero; agrees if both are exactly zero

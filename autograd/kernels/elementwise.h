@@ -37,13 +37,14 @@ enum class Unary : std::uint8_t {
   zero_minus  ///< 0 - v; never -0
 };
 
-/// f(a, b). Functions named `*_gradient` compute dL/dx from a = dL/dy and b = x, or b = y if noted.
+/// Functions f(a, b). Functions named `*_gradient` compute dL/dx from a = dL/dy and b = x, or b = y
+/// if noted.
 enum class Binary : std::uint8_t {
   abs_gradient,
   add,
-  binary_cross_entropy,           ///< of the logits a for the targets b
+  binary_cross_entropy,           ///< loss of the logits a for the targets b
   binary_cross_entropy_gradient,  ///< dL/da, times p
-  clamp_gradient,                 ///< of clamp with limits p and q
+  clamp_gradient,                 ///< gradient of clamp with limits p and q
   cos_gradient,
   div,
   equal,  ///< 1 where true, 0 elsewhere; so are the other comparisons
@@ -59,7 +60,7 @@ enum class Binary : std::uint8_t {
   not_equal,
   power_gradient,       ///< a p b^(p - 1)
   relu_gradient,        ///< b = y
-  relu_scale_gradient,  ///< of p relu(x), or of dropout(relu(x)); b = y
+  relu_scale_gradient,  ///< gradient of p relu(x), also with dropout; b = y
   right,                ///< b
   sigmoid_gradient,     ///< b = y
   silu_gradient,

@@ -123,8 +123,8 @@ template <class T>
   return xsimd::select(x < Vec<T>(minimum), Vec<T>(T(0)), y);
 }
 
-/// e^x where some |x| > fast_limit, as a product of two factors, since neither 2^128 nor the
-/// subnormal powers of two are normal numbers. The first factor is exact.
+/// e^x for vectors with some |x| > fast_limit, computed as a product of two factors, since neither
+/// 2^128 nor the subnormal powers of two are normal numbers. The first factor is exact.
 template <class T>
 [[gnu::noinline]] Vec<T> exp_full_range(const Vec<T>& x) {
   using C = ExpConstants<T>;

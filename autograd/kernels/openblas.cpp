@@ -78,7 +78,7 @@ inline constexpr std::size_t min_parallel_size = std::size_t{1} << 18;
 inline constexpr std::size_t max_blocks = 16;
 inline constexpr std::size_t min_block = 32;
 
-/// Rows (or columns) of one block, a multiple of 16.
+/// Number of rows (or columns) of one block, a multiple of 16.
 std::size_t block_extent(std::size_t extent) {
   const std::size_t even = (extent + max_blocks - 1) / max_blocks;
   return std::max(min_block, (even + 15) / 16 * 16);

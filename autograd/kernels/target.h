@@ -5,8 +5,8 @@
 
 namespace tapestry::kernels {
 
-/// Where a kernel puts its results: the first contribution to a gradient writes, later ones add, so
-/// nothing has to be filled with zeros first.
+/// The destination of a kernel's results. The first contribution to a gradient is written, later
+/// contributions are added, so that no memory has to be filled with zeros first.
 template <class T>
 struct Target {
   T* data = nullptr;  ///< the first element; null if no result is wanted

@@ -26,7 +26,7 @@ Tensor dropout(const Tensor& x, double rate, const RandomStream& random);
 ///
 /// residual, x  same shape (no broadcasting) and element type.
 /// throws       ShapeError if the shapes differ, DTypeError if the element types differ, ValueError
-///              as `dropout`.
+///              as for `dropout`.
 ///
 /// dL/dresidual = dL/dy; dL/dx is as for `dropout`.
 Tensor dropout_add(const Tensor& residual, const Tensor& x, double rate,

@@ -61,10 +61,10 @@ inline Tensor operator*(double factor, const Tensor& x) { return scale(x, factor
 /// Same as scale().
 inline Tensor operator*(const Tensor& x, double factor) { return scale(x, factor); }
 
-/// x += y means x = x + y, and likewise -=, *= and /=. Nothing is modified in place: x becomes a
-/// handle of the result, and a tape records the operation. Other handles of the old tensor, such as
-/// a Parameters entry, keep its values. y is a tensor or a number; shapes and errors as for the
-/// operators above.
+/// x += y means x = x + y; -=, *= and /= work in the same way. Nothing is modified in place: x
+/// becomes a handle of the result, and a tape records the operation. Other handles of the old
+/// tensor, such as a Parameters entry, keep its values. y is a tensor or a number; shapes and
+/// errors as for the operators above.
 ///
 ///     Tensor total = Tensor::scalar(0.0);
 ///     for (const Tensor& loss : losses) total += loss;

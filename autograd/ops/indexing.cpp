@@ -32,8 +32,8 @@ void require_indices(const char* operation, const char* which, const Ids& ids, s
                                ids.place(place), *found, which, extent));
 }
 
-/// y[o, i, :] = scale * x[o, ids[i], :], where o goes over the axes before `axis` and : over the
-/// axes after it.
+/// y[o, i, :] = scale * x[o, ids[i], :], where o is an index of the axes before `axis`, and : are
+/// the axes after it.
 struct Lookup {
   std::size_t axis;
   std::vector<std::int32_t, kernels::PoolAllocator<std::int32_t>> ids;  // row-major

@@ -147,7 +147,7 @@ struct HeadLinear {
 /// A stack of matrices of the same shape. Each matrix may be used transposed.
 struct Matrices {
   Shape batch;                // leading axes
-  std::size_t rows, columns;  // of a matrix as stored
+  std::size_t rows, columns;  // rows and columns of a stored matrix
   bool transposed;
 
   Matrices(const Shape& shape, bool transpose)

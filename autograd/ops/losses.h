@@ -48,7 +48,7 @@ Loss cross_entropy(const Tensor& logits, const Ids& targets,
 
 /// Accuracy of a classifier: the fraction of targets that argmax(logits) predicts, in [0, 1].
 ///
-/// logits      (..., V), V >= 1; among equal maxima of a row, the first one is the prediction
+/// logits      (..., V), V >= 1; among equal maxima of a row, the first maximum is predicted
 /// targets     (...), each in [0, V) or ignored
 /// ignored_id  targets with this id do not count; the default ignores no targets
 /// throws      ShapeError if the shapes do not match; ValueError if an id is out of range, or if
