@@ -62,7 +62,7 @@
 ///     freeze(FrozenBranches& branches, Tensor& y, inputs...)
 ///         if it is piecewise: gives the elements of y = forward(inputs...) their frozen branches
 ///     unfused(inputs...)
-///         if it is fused: computes the same with other operations, which run instead for a
+///         if it is fused: computes the same result with other operations, which run instead for a
 ///         TapeObserver that splits fused operations
 namespace tapestry {
 

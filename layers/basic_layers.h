@@ -113,7 +113,7 @@ class Linear {
 /// [1] Srivastava et al. 2014, "Dropout: A Simple Way to Prevent Neural Networks from Overfitting".
 class Dropout {
  public:
-  Dropout(const Scope& scope, double rate);                    ///< Creates the parameters.
+  Dropout(const Scope& scope, double rate);                    ///< A layer at the path of `scope`.
   Tensor operator()(const Tensor& x, const Mode& mode) const;  ///< x (any shape) -> the same shape
   /// dropout(max(x, 0)), in one pass over memory.
   Tensor after_relu(const Tensor& x, const Mode& mode) const;
@@ -123,14 +123,14 @@ class Dropout {
   double rate_;
 };
 
-/// Applies layers and functions in order, each to the output of the previous one.
+/// Applies layers and functions in order, each to the output of the previous layer.
 ///
 ///     const Sequential mlp{Linear(scope / 0, 784, 128), relu, Dropout(scope / 2, 0.1),
 ///                          Linear(scope / 3, 128, 10)};
 ///     const Tensor logits = mlp(x, Mode::inference());
 ///
 ///   parameters  the parameters of the layers, in the order of the layers
-///   call        the input of the first layer, a tensor or ids -> the output of the last. Each
+///   call the input of the first layer, a tensor or ids -> the output of the last layer. Each
 ///               layer is called with (x, mode) if it accepts a mode, else with (x)
 ///   throws      the errors of the layers; ValueError if a layer needs a mode and the call has no
 ///               mode, or if the first layer does not take the type of the input
@@ -141,7 +141,7 @@ class Sequential {
  public:
   class Layer;
 
-  /// No layers.
+  /// A sequence without layers.
   Sequential() = default;
   /// Takes copies of layers, of functions such as `relu`, of lambdas, and of other sequences.
   Sequential(std::initializer_list<Layer> layers);

@@ -56,14 +56,15 @@ class RmsNorm {
 ///   parameters  weight (n), ones; bias (n), zeros
 ///   buffers     running_mean (n), zeros; running_var (n), ones
 ///   call        x (..., n) -> (..., n). With `lengths`, x is (batch, length, n) and the positions
-///               of sentence b from lengths[b] on are padding; without, there is no padding
+///               of sentence b from lengths[b] on are padding; without `lengths`, there is no
+///               padding
 ///   throws      ShapeError if the last axis of x is not n, or if x and lengths do not match
 ///
 /// Training computes mean and variance over all positions of the batch except padding; padding
 /// becomes 0. The output at a position therefore depends on the other sentences and on later
 /// positions: a decoder with batch norms is causal only in inference. Inference uses the running
-/// mean and variance. A training forward that a tape records updates them with momentum 0.1:
-/// immediately, or in Parameters::commit_buffers() if the mode defers averages. The running
+/// mean and variance. A forward pass in training that a tape records updates them with momentum
+/// 0.1: immediately, or in Parameters::commit_buffers() if the mode defers averages. The running
 /// variance is unbiased, as in PyTorch; a batch with a single vector has no unbiased variance and
 /// leaves it unchanged.
 ///
@@ -143,7 +144,7 @@ struct ResidualOptions {
   double sublayer_scale = 1.0;    ///< factor of the sublayer's output in the sum
 };
 
-/// The options of a block in layer `layer`, counted from 1, of a stack; `options` are the options
+/// The options of a block in layer `layer`, counted from 1, of a stack. `options` are the options
 /// of the last layer. The rate of stochastic depth grows linearly with the depth: rate * layer /
 /// num_layers [1].
 ///

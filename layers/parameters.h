@@ -24,8 +24,8 @@ namespace tapestry {
 /// gradient. By default, a forward pass in training updates them immediately. A loop that may skip
 /// a step defers the updates (Mode::with_deferred_averages):
 ///
-///     zero_grad();   // also drops pending updates of an earlier step
-///     ...                  // forward and backward, of one batch or several
+///     zero_grad();         // also drops pending updates of an earlier step
+///     ...                  // forward and backward passes of one or several batches
 ///     optimizer.step(...);
 ///     commit_buffers();    // unless the step is skipped
 ///

@@ -132,9 +132,9 @@ class Optimizer {
   ///
   /// With clipping, the scale is clip_factor(global_gradient_norm(parameters) / n, max_norm) / n.
   /// For parts with different numbers of targets, set CrossEntropyOptions::normalizer to the number
-  /// of targets of the whole batch, and leave the scale 1.
+  /// of targets of the whole batch, and leave the scale at 1.
   ///
-  /// throws  ValueError, before anything changes, if the learning rate is not a finite number >= 0
+  /// throws  ValueError, before changing anything, if the learning rate is not a finite number >= 0
   ///         or the scale is not finite.
   void step(double learning_rate, double gradient_scale = 1.0);
 

@@ -11,7 +11,7 @@
 namespace tapestry {
 
 /// Exponential moving average of the values of parameters [1], which often scores better than the
-/// values of any single step. With the number t of updates, from 1:
+/// values of any single step. For update t = 1, 2, ...:
 ///
 ///     average <- average + (1 - d_t) (value - average),   d_t = min(decay, (1 + t) / (10 + t))
 ///
@@ -55,7 +55,7 @@ class WeightAverage {
   void swap();
 
   /// The averages, with the names, order and shapes of the parameters, or shape (n) for a range of
-  /// n elements. After an odd number of swap() calls, the values of the parameters.
+  /// n elements. After an odd number of swap() calls, they hold the values of the parameters.
   const std::vector<NamedTensor>& state() const { return averages_; }
   /// The elements of each parameter that have averages.
   const std::vector<ElementRange>& ranges() const { return ranges_; }

@@ -72,10 +72,10 @@ struct Steps {
 /// the distances to the two estimates that are one order lower, from shorter and from longer steps,
 /// plus the effect of noise on the quotient. At a kink central differences of all steps agree on
 /// the mean of both slopes, so the difference of the slopes, extrapolated as well, is added if it
-/// is more than noise. Where an error is larger than good_enough[k], other steps are tried: 16 and
-/// 256 times as long where it is due to noise, else 1/16 and 1/256 as long. The estimate with the
-/// least error is returned; if another contradicts it by more than both errors, their distance is
-/// added to the error. If the function is not finite nearby, the error is infinite.
+/// is more than noise. If an error is larger than good_enough[k], other steps are tried: 16 and 256
+/// times as long if the error is due to noise, otherwise 1/16 and 1/256 as long. The estimate with
+/// the least error is returned; if another estimate contradicts it by more than both errors, their
+/// distance is added to the error. If the function is not finite nearby, the error is infinite.
 ///
 /// noise        for each objective, its noise from measured_noise()
 /// good_enough  for each objective, the error at which no other steps are tried

@@ -127,20 +127,20 @@ struct GradcheckReport {
 /// an error of order step^8; the last two columns and the measured noise of the function give an
 /// estimate of the error. A gradient is wrong if its error is at least 100 times this estimate, or
 /// if its relative error exceeds the tolerance. Errors below 1e-9 may be rounding of the gradient
-/// itself and are never wrong. If the estimate is large, other steps are tried: longer ones against
-/// noise, and 1/16 and then 1/256 of the steps, which are less likely to cross a kink.
-/// The kinks of relu and max are never crossed, because their branches are frozen
-/// (frozen_branches.h). Exactly at a kink the result is inconclusive.
+/// itself and are never wrong. If the estimate is large, other steps are tried: longer steps
+/// against noise, and 1/16 and then 1/256 of the steps, which are less likely to cross a kink. The
+/// kinks of relu and max are never crossed, because their branches are frozen (frozen_branches.h).
+/// Exactly at a kink the result is inconclusive.
 ///
 /// function  computes an output of any shape from the tensors; called many times, with and without
 ///           a tape; must return equal outputs for equal values (dropout: use the same stream).
 /// tensors   float64 leaves that require gradients. Their values are restored, even if `function`
-///           throws, and their gradients are cleared. Other leaves that the function depends on get
-///           gradients, as in any backward pass.
-/// throws    DTypeError for float32; ValueError for a tensor that requires no gradient, for options
-///           that are not > 0, for a function that returns no tensor or different values for equal
-///           inputs, and for an operation whose backward writes to its dL/dy; ShapeError for an
-///           output whose shape changes.
+///           throws, and their gradients are cleared. Other leaves that the function depends on
+///           receive gradients, as in any backward pass.
+/// throws    DTypeError for float32; ValueError for a tensor that does not require a gradient, for
+///           options that are not > 0, for a function that returns no tensor or different values
+///           for equal inputs, and for an operation whose backward writes to its dL/dy; ShapeError
+///           for an output whose shape changes.
 GradcheckReport gradcheck(const std::function<Tensor()>& function,
                           std::span<const NamedTensor> tensors,
                           const GradcheckOptions& options = {});

@@ -249,7 +249,7 @@ void TensorCheck::check_directions() {
       const bool first_wrong =
           comparison.verdict == GradcheckVerdict::wrong && row.verdict != GradcheckVerdict::wrong;
       add_to(row.directions, comparison);
-      // Inconclusive directions are replaced by others, see below.
+      // Inconclusive directions are replaced by other directions, see below.
       if (comparison.verdict != GradcheckVerdict::inconclusive) {
         row.verdict = more_serious(row.verdict, comparison.verdict);
       }
@@ -303,7 +303,8 @@ void TensorCheck::check_coordinates() {
   }
 }
 
-/// Includes NaN at coordinates that were not moved; divides out the weight of the output.
+/// The final row of a check. Detects NaN even at coordinates that were not moved, and divides by
+/// the weight of the output.
 GradcheckRow finished(const ObjectiveCheck& check, double unit) {
   GradcheckRow row = check.row;
   if (!std::isfinite(row.gradient_norm)) {

@@ -217,7 +217,7 @@ class PositionsById {
   Indices positions_;
 };
 
-/// out = scale * sum of n elements of each of these rows of d.
+/// out = scale * the sum of these rows, n elements of each; a row has d elements.
 template <class T>
 void sum_rows(std::span<const std::size_t> rows, std::size_t d, std::size_t n, double scale,
               const T* in, Target<T> out) {

@@ -26,7 +26,7 @@ inline namespace TAPESTRY_KERNELS_NAMESPACE {
 /// depends on `first` or n.
 ///
 /// first  a multiple of dropout_group
-/// rate   probability to be dropped, in [0, 1]
+/// rate   probability of dropping an element, in [0, 1]
 template <class T>
 void dropout(std::uint64_t key, std::uint64_t first, std::size_t n, double rate, const T* x,
              Target<T> y);

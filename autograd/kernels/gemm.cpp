@@ -38,7 +38,7 @@ class ColumnPanels {
   static ColumnPanels all_packed(const Operand<T>& b, std::size_t k, std::size_t n) {
     return {b, k, n, 0};
   }
-  /// Packs only if enough rows of a use it; the last, incomplete panel is always packed.
+  /// Packs b only if enough rows of a use it; the last, incomplete panel is always packed.
   static ColumnPanels for_rows(std::size_t m, const Operand<T>& b, std::size_t k, std::size_t n) {
     const bool pays = b.transposed || m > 3 * tile_height;
     return {b, k, n, pays ? 0 : n / tile_width<T>};

@@ -100,7 +100,7 @@ template <std::size_t count, class T>
   });
 }
 
-/// `height` values from each of k rows, one row after the other.
+/// Packs `height` values from each of k rows, row by row.
 template <std::size_t height, class T>
 void pack_strip(const T* in, std::size_t stride, std::size_t k, T* packed) {
   for (std::size_t q = 0; q < k; ++q) {
