@@ -17,7 +17,7 @@ namespace tapestry {
 /// independent. `autograd/xtensor.h` converts from and to xtensor expressions.
 class Ids {
  public:
-  /// No ids: shape (0).
+  /// Empty ids, of shape (0).
   Ids() = default;
   /// Ids that are all `value`.
   explicit Ids(const Shape& shape, std::int32_t value = 0);

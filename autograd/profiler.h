@@ -17,7 +17,7 @@ namespace tapestry {
 /// The kind of work that a ProfileRow measures.
 enum class Phase : std::uint8_t {
   forward,    ///< operations with an active tape
-  backward,   ///< operations, in Tape::backward
+  backward,   ///< operations in Tape::backward
   inference,  ///< operations without an active tape
   other       ///< anything else
 };

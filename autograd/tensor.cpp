@@ -250,8 +250,8 @@ void detail::throw_empty_operand(const char* operation, const std::string& which
 DType common_dtype(const char* operation, const Tensor& a, const Tensor& b) {
   if (!a.defined() || !b.defined()) detail::throw_empty_operand(operation, "an input");
   if (a.dtype() != b.dtype()) {
-    throw DTypeError(fmt::format("{}: operands are {} and {}, expected one element type", operation,
-                                 name(a.dtype()), name(b.dtype())));
+    throw DTypeError(fmt::format("{}: operands are {} and {}, expected equal element types",
+                                 operation, name(a.dtype()), name(b.dtype())));
   }
   return a.dtype();
 }

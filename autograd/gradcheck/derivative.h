@@ -62,7 +62,7 @@ std::vector<std::optional<double>> measured_noise(Line& line, double step,
 
 /// The steps h of differences along a line.
 struct Steps {
-  double first;  ///< tried first
+  double first;  ///< the first step that is tried
   double max;    ///< the longest step that is tried
 };
 

@@ -27,8 +27,8 @@ class Objectives {
 
   std::size_t count() const { return outputs_.size(); }
   const std::string& name(std::size_t k) const { return outputs_[k].name; }
-  /// Rounding error of number k, for independent errors of the elements of y of at most epsilon
-  /// times their size. The error of the sum of the products is negligible.
+  /// Rounding error of number k, if each element of y has an independent error of at most epsilon
+  /// times its size. The error of the sum of the products is negligible.
   double rounding(std::size_t k) const { return outputs_[k].rounding; }
   /// The factor in the numbers and gradients of output k: the weight of an output with one element,
   /// else 1.

@@ -68,7 +68,7 @@ std::string likely_cause(double factor, const Shape& shape) {
   }
   if (close(factor, 2.0)) return "a contribution may be counted twice";
   if (close(factor, 0.5))
-    return "a factor 2 (of a square?) may be missing, or one of two contributions";
+    return "a factor of 2 (from a square?) may be missing, or one of two contributions";
   return "a factor is missing or extra";
 }
 
@@ -83,10 +83,10 @@ std::string kind_of_error(const GradcheckRow& row) {
     return "correct except for small or isolated errors";
   }
   if (row.cosine * row.cosine > 1.0 - 1e-9) {
-    return fmt::format("{:.6g} times the correct one: {}", row.factor,
+    return fmt::format("{:.6g} times the correct gradient: {}", row.factor,
                        likely_cause(row.factor, row.shape));
   }
-  return fmt::format("not a multiple of the correct one (cosine {:.6g})", row.cosine);
+  return fmt::format("not a multiple of the correct gradient (cosine {:.6g})", row.cosine);
 }
 
 }  // namespace

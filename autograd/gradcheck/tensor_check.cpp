@@ -82,7 +82,7 @@ double inner_product(Values a, Values b) {
 /// The check of one objective: the tape's gradient, and sums for cosine and factor.
 struct ObjectiveCheck {
   GradcheckRow row;
-  Values gradient = {};  ///< empty: all zero
+  Values gradient = {};  ///< empty if all values are zero
   bool coordinate_is_wrong = false;
   double analytic_squares = 0.0, numeric_squares = 0.0, products = 0.0;
 

@@ -65,7 +65,7 @@ void add_row(std::size_t d, std::size_t stride, const KeyRange& columns, const T
     Vec<T> sum_q(T(0)), sum_w = load(sums.dw + c * lanes<T>);
     for (std::size_t j = columns.first; j < columns.last; j += lanes<T>) {
       const Vec<T> g = load(ds + j);
-      // Masked keys may hold NaN, and 0 * NaN is NaN.
+      // Masked keys may contain NaN, and 0 * NaN is NaN.
       const Vec<T> tanh =
           xsimd::select(g == zero, zero, fast_tanh<T>(q_c + load(sums.keys + c * stride + j)));
       const Vec<T> slope = g * multiply_add<T>(-tanh, tanh, one);

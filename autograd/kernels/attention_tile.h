@@ -33,7 +33,7 @@ struct Tile {
   std::size_t columns() const { return last_key - first_key; }
   /// Distance from one row of weights to the next.
   std::size_t stride() const { return padded_keys(columns()); }
-  /// Number of weights, padding included.
+  /// Number of weights, including padding.
   std::size_t size() const { return rows() * stride(); }
   bool empty() const { return last_key <= first_key; }
 };

@@ -27,8 +27,8 @@ inline constexpr std::size_t tile_vectors = 2;
 template <class T>
 inline constexpr std::size_t tile_width = tile_vectors* lanes<T>;
 
-/// Products along k that a tile adds up before it is written to memory: its columns of b and its
-/// rows of a then stay in the L1 cache. The only block size that results depend on.
+/// Number of products along k that a tile adds up before it is written to memory: its columns of b
+/// and its rows of a then stay in the L1 cache. Results depend on no other block size.
 inline constexpr std::size_t k_block = 256;
 
 /// Rows of a: element (i, p) is data[i * row_step + p * k_step]. One of the two steps is 1.

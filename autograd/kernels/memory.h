@@ -43,7 +43,7 @@ class Memory {
  public:
   /// A handle without a block.
   Memory() = default;
-  /// At least `bytes` bytes; throws OutOfMemory if the system has no more.
+  /// At least `bytes` bytes; throws OutOfMemory if the system has no more memory.
   explicit Memory(std::size_t bytes);
   /// Another handle to the same block.
   Memory(const Memory& other) noexcept;
@@ -74,8 +74,8 @@ class Memory {
 /// a quarter plus 32 MiB.
 void release_unused_memory();
 
-/// Throws OutOfMemory unless the system can give the process `bytes` more bytes. For libraries that
-/// cannot handle a failed allocation.
+/// Throws OutOfMemory unless the system can give the process `bytes` more bytes. Call it before
+/// using a library that cannot handle a failed allocation.
 void require_address_space(std::size_t bytes);
 
 /// Contents of the pool; a step that only reuses memory leaves `system_allocations` unchanged.
@@ -101,7 +101,7 @@ void pool_release(void* data) noexcept;
 struct BlockSource {
   void* (*allocate)(std::size_t bytes);  ///< throws std::bad_alloc
   void (*release)(void* data) noexcept;
-  /// 64 bytes, on a 64-byte boundary, that belong to the block at `data` but lie elsewhere.
+  /// 64 bytes, on a 64-byte boundary, that belong to the block at `data` but are stored elsewhere.
   void* (*head)(void* data) noexcept;
 };
 

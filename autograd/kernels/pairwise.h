@@ -36,7 +36,7 @@ void sum_pairwise(std::size_t begin, std::size_t end, std::size_t rows_per_chain
       n, Target<T>{sums, true}, [](const Vec<T>& v) { return v; }, static_cast<const T*>(upper));
 }
 
-/// Rows per block of a sum over all rows, column by column: the rows of a block are added
+/// Number of rows per block of a sum over all rows, column by column: the rows of a block are added
 /// (sum_pairwise), then the sums of the blocks. Depends only on `rows`, so the bits do not depend
 /// on the number of threads.
 inline std::size_t rows_per_block(std::size_t rows) {

@@ -70,9 +70,9 @@ struct alignas(64) Share {
 };
 
 /// The worker threads of the process. One job runs at a time. Each thread has a share of
-/// consecutive pieces and takes pieces from the others' shares when its own is done (work
-/// stealing): a thread tends to read from its cache what it wrote in the job before, and a worker
-/// that is descheduled delays the job only if it holds a piece.
+/// consecutive pieces and takes pieces from the shares of other threads when its own share is done
+/// (work stealing): a thread tends to read from its cache what it wrote in the job before, and a
+/// worker that is descheduled delays the job only if it holds a piece.
 class Workers {
  public:
   using Body = void (*)(void*, std::size_t);

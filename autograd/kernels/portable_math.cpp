@@ -6,7 +6,8 @@
 #include <numbers>
 #include <xsimd/xsimd.hpp>
 
-// Compiled only for the baseline of the architecture, which has no choice of instructions.
+// Compiled only for the baseline of the architecture, so that all processors execute the same
+// instructions.
 namespace tapestry::portable {
 namespace {
 

@@ -64,8 +64,9 @@ struct FeatureMoments {
 /// throws   ShapeError if the extents do not match, DTypeError if the element types differ,
 ///          ValueError if epsilon <= 0.
 ///
-/// With xh = (x - mean) / sqrt(variance + epsilon) and g = dL/dy, feature by feature over all m
-/// vectors: dL/dx = weight / sqrt(variance + epsilon) * (g - mean(g) - xh * mean(g * xh));
+/// With xh = (x - mean) / sqrt(variance + epsilon) and g = dL/dy, for each feature over all m
+/// vectors:
+/// dL/dx = weight / sqrt(variance + epsilon) * (g - mean(g) - xh * mean(g * xh));
 /// dL/dweight = sum of g * xh and dL/dbias = sum of g.
 ///
 /// [1] Ioffe & Szegedy 2015, "Batch Normalization", algorithm 1.
