@@ -131,8 +131,7 @@ class Dropout {
 ///
 ///   parameters  the parameters of the layers, in the order of the layers
 ///   call        the input of the first layer, a tensor or ids -> the output of the last layer.
-///   Each
-///               layer is called with (x, mode) if it accepts a mode, else with (x)
+///               Each layer is called with (x, mode) if it accepts a mode, else with (x)
 ///   throws      the errors of the layers; ValueError if a layer needs a mode and the call has no
 ///               mode, or if the first layer does not take the type of the input
 ///
