@@ -58,7 +58,7 @@ TEST_CASE("a trace has the same steps and gradients as separate operations") {
   CHECK(trace.scale == 1.0 / std::sqrt(2.0));
   CHECK_FALSE(trace.biased.defined());
 
-  // From separate operations.
+  // The expected steps, computed with separate operations.
   const Tensor heads_q = split_heads(q, 2), heads_k = split_heads(k, 2),
                heads_v = split_heads(v, 2);
   Tensor products = matmul(heads_q, permute(heads_k, {0, 1, 3, 2}));
@@ -107,7 +107,7 @@ TEST_CASE("a trace of ALiBi has the scores before and after the distances are su
   }
 }
 
-TEST_CASE("a trace of additive scores has their products, and NaN for products not computed") {
+TEST_CASE("a trace of additive scores has NaN for products that are not computed") {
   Tensor x = random_leaf({1, 40, 2}, 1), w = random_leaf({1, 2}, 2);
   const AttentionTracer tracer;
   Tape tape;
@@ -134,7 +134,7 @@ TEST_CASE("a trace of additive scores has their products, and NaN for products n
   CHECK(values_of(trace.dscores)[39] == 0.0);
 }
 
-TEST_CASE("keys that no query may attend to are NaN, masked, and without weight and gradient") {
+TEST_CASE("keys that no query may attend to have NaN products, weight 0 and gradient 0") {
   Tensor x = random_leaf({2, 3, 2}, 1);
   const AttentionTracer tracer;
   Tape tape;
@@ -191,7 +191,7 @@ TEST_CASE("an attention tracer does not change results and traces only recorded 
   }
 }
 
-TEST_CASE("a recorder keeps path and weights of every attention call, for every score") {
+TEST_CASE("a recorder keeps the path and weights of every attention call, for every kind of score") {
   const Tensor x = random_leaf({2, 3, 4}, 1), w = random_leaf({2, 2}, 2);
   const AttentionOptions options{
       .num_heads = 2, .mask = AttentionMask::causal(), .dropout = 0.9, .random = RandomStream(1)};
@@ -212,7 +212,7 @@ TEST_CASE("a recorder keeps path and weights of every attention call, for every 
         values_of(additive_attention_weights(x, x, w, options)));
 }
 
-TEST_CASE("nested attention recorders: only the innermost records, then the outer one again") {
+TEST_CASE("an attention recorder records nothing while a nested recorder is active") {
   const Tensor x = random_leaf({1, 2, 2}, 1);
   CHECK(execution_context().attention_recorder == nullptr);
   {
@@ -248,8 +248,8 @@ TEST_CASE("a recorder changes neither results nor the records of a tape") {
 
 namespace {
 
-/// Checks that mask.keys() allows query i of sentence b the keys [first, last), for n_q queries and
-/// n_k keys.
+/// Checks that mask.keys() lets query i of sentence b attend to keys [first, last), for n_q queries
+/// and n_k keys.
 void check_keys(const AttentionMask& mask, std::size_t b, std::size_t i, std::size_t n_q,
                 std::size_t n_k, AttentionMask::Range expected) {
   const auto [first, last] = mask.keys(b, i, n_q, n_k);
@@ -290,7 +290,7 @@ TEST_CASE("a padding length above the number of keys is rejected once that numbe
   check_error<ValueError>("op:|1|4|3", [&] { mask.require_fitting("op", 2, 5, 3); });
 }
 
-TEST_CASE("a mask rejects negative lengths, naming the position, and a wrong number of entries") {
+TEST_CASE("a mask rejects negative lengths, with their position, and a wrong number of entries") {
   CHECK_NOTHROW(AttentionMask::padding({3, 0}));
   check_error<ValueError>("attention mask:|-2|2", [&] { AttentionMask::padding({3, 0, -2}); });
   for (const std::size_t size : {23, 25}) {
@@ -301,7 +301,7 @@ TEST_CASE("a mask rejects negative lengths, naming the position, and a wrong num
 }
 
 TEST_CASE(
-    "each extent of a keep-mask and the number of lengths must match, even in combined masks") {
+    "wrong extents of a keep-mask and wrong numbers of lengths are rejected, even if combined") {
   const auto keep = [](std::size_t batch, std::size_t n_q, std::size_t n_k) {
     return AttentionMask::keep(batch, n_q, n_k, std::vector<std::uint8_t>(batch * n_q * n_k, 1));
   };

@@ -23,8 +23,8 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-/// The operations compared with PyTorch's, in both precisions; tests/golden/operations.py wrote the
-/// numbers.
+/// Compares the operations with PyTorch's in both precisions. tests/golden/operations.py wrote the
+/// expected values.
 namespace {
 
 const std::string file = "operations.txt";
@@ -75,7 +75,7 @@ CrossEntropyOptions cross_entropy_options(In in) {
           .normalizer = extent(in, "normalizer")};
 }
 
-/// The parts in the opposite order, as one tensor.
+/// Concatenates the parts in reverse order.
 Tensor reversed(std::vector<Tensor> parts, std::ptrdiff_t axis) {
   std::ranges::reverse(parts);
   return concat(parts, axis);
@@ -242,7 +242,7 @@ std::string operation_of(const std::string& name) { return name.substr(0, name.f
 
 }  // namespace
 
-TEST_CASE("every operation has PyTorch's output and gradients") {
+TEST_CASE("every operation matches PyTorch's output and gradients") {
   for (const std::string& name : golden_cases(file)) {
     CAPTURE(name);
     const auto operation = operations.find(operation_of(name));
@@ -255,7 +255,7 @@ TEST_CASE("every operation has PyTorch's output and gradients") {
   }
 }
 
-TEST_CASE("there are golden numbers for every operation") {
+TEST_CASE("every operation has golden values") {
   std::set<std::string> stored;
   for (const std::string& name : golden_cases(file)) stored.insert(operation_of(name));
   for (const auto& operation : operations) {

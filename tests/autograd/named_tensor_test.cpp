@@ -30,7 +30,7 @@ std::vector<std::size_t> below(const char* path) { return indices_below("freeze"
 
 }  // namespace
 
-TEST_CASE("a path selects the tensor of that name and those below it, by whole components") {
+TEST_CASE("a path selects the tensor of that name and all below it, by whole components") {
   using Indices = std::vector<std::size_t>;
   CHECK(below("encoder") == Indices{0, 1, 2, 3, 4});
   CHECK(below("encoder.") == Indices{0, 1, 2, 3, 4});
@@ -83,7 +83,7 @@ std::string message_of_mismatch() {
 
 }  // namespace
 
-TEST_CASE("there is no layer path outside layers") {
+TEST_CASE("the layer path is empty outside of layers") {
   CHECK(current_layer_path().empty());
   CHECK(message_of_mismatch().substr(0, 5) == "add: ");
 }

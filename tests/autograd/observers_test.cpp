@@ -28,7 +28,7 @@ Tensor single_leaf(std::initializer_list<double> values) {
 
 }  // namespace
 
-TEST_CASE("AnomalyDetector stops at infinity in forward: layer, operation, position and ranges") {
+TEST_CASE("AnomalyDetector reports infinity in forward with layer, operation, position and ranges") {
   const Tensor x = single_leaf({4.0, 0.0, 1.0});
   static const std::string& path = interned_path("encoder.norm");
   AnomalyDetector detector;
@@ -38,7 +38,7 @@ TEST_CASE("AnomalyDetector stops at infinity in forward: layer, operation, posit
   check_error<AnomalyError>("encoder.norm: log: forward:|inf|[1]|1|(3)|[0, 16]", [&] { log(y); });
 }
 
-TEST_CASE("AnomalyDetector stops at infinity in backward although all values are finite") {
+TEST_CASE("AnomalyDetector reports infinity in backward even if all values are finite") {
   const Tensor x = single_leaf({4.0, 0.0, 0.0});
   static const std::string& path = interned_path("decoder.layers.1");
   AnomalyDetector detector;
@@ -89,7 +89,7 @@ TEST_CASE("AnomalyDetector names the input with the anomalous gradient and its f
   }
 }
 
-TEST_CASE("AnomalyDetector reports an absent input as absent and checks no constant") {
+TEST_CASE("AnomalyDetector reports an absent input as absent and does not check constants") {
   const Tensor x = Tensor::from({1, 1}, {1e200}, DType::float64).set_requires_grad(true);
   const Tensor weight = Tensor::from({1, 1}, {1e200}, DType::float64);
   AnomalyDetector detector;
@@ -98,7 +98,7 @@ TEST_CASE("AnomalyDetector reports an absent input as absent and checks no const
                             [&] { linear(x, weight, Tensor()); });
 }
 
-TEST_CASE("a pass without anomalies is the same with a detector") {
+TEST_CASE("a detector does not change a pass without anomalies") {
   const auto gradient = [](TapeObserver* observer) {
     const Tensor x = single_leaf({1.0, 2.0, -3.0});
     Tape tape(observer);
@@ -127,7 +127,7 @@ Tensor row(std::initializer_list<double> values, DType dtype = DType::float64) {
   return Tensor::from({values.size()}, std::vector<double>(values), dtype);
 }
 
-/// f() in a pass over `branches`.
+/// The values of f() in one pass of `branches`.
 template <class F>
 std::vector<double> on(FrozenBranches& branches, const F& f) {
   const FrozenBranches::Pass pass(branches);
@@ -136,7 +136,7 @@ std::vector<double> on(FrozenBranches& branches, const F& f) {
 
 }  // namespace
 
-TEST_CASE("relu takes the branches of the first pass, except for elements at the kink") {
+TEST_CASE("a frozen relu takes the branches of the first pass, except for elements at the kink") {
   for (const DType dtype : dtypes) {
     FrozenBranches branches;
     CHECK(on(branches, [&] {
@@ -149,7 +149,7 @@ TEST_CASE("relu takes the branches of the first pass, except for elements at the
   }
 }
 
-TEST_CASE("a comparison keeps its value, unless both operands were equal in the first pass") {
+TEST_CASE("a frozen comparison keeps its value unless both operands were equal in the first pass") {
   FrozenBranches branches;
   const Tensor zeros = Tensor::zeros({3}, DType::float64);
   const auto positive = [&](std::initializer_list<double> values) {
@@ -159,7 +159,7 @@ TEST_CASE("a comparison keeps its value, unless both operands were equal in the 
   CHECK(positive({-2.0, 2.0, 2.0}) == std::vector{1.0, 0.0, 1.0});
 }
 
-TEST_CASE("relu_dropout takes the branches of the first pass and drops the same elements") {
+TEST_CASE("a frozen relu_dropout takes the branches of the first pass and drops the same elements") {
   const RandomStream stream = RandomStream(1).named("dropout");
   FrozenBranches branches;
   const Tensor up = Tensor::full({200}, 1.0, DType::float64);
@@ -171,7 +171,7 @@ TEST_CASE("relu_dropout takes the branches of the first pass and drops the same 
   CHECK(moved == first);
 }
 
-TEST_CASE("max takes the element that was the largest in the first pass, except at ties") {
+TEST_CASE("a frozen max takes the element that was the largest in the first pass, except at ties") {
   FrozenBranches branches;
   const auto largest = [](std::initializer_list<double> values) {
     return max(Tensor::from({2, 3}, std::vector<double>(values), DType::float64), {0});
@@ -184,7 +184,7 @@ TEST_CASE("max takes the element that was the largest in the first pass, except 
         }) == std::vector{2.0, 5.0, 7.0});
 }
 
-TEST_CASE("frozen branches: calls are identified by their order, which restarts in every pass") {
+TEST_CASE("FrozenBranches identifies calls by their order within each pass") {
   FrozenBranches branches;
   const auto both = [](double a, double b) {
     return std::vector{relu(row({a})).item(), relu(row({b})).item()};
@@ -197,7 +197,7 @@ TEST_CASE("frozen branches: calls are identified by their order, which restarts 
   CHECK(both(-1.0, 1.0) == std::vector{-1.0, 0.0});
 }
 
-TEST_CASE("argmax gives the indices of the first pass, except where maxima were equal") {
+TEST_CASE("a frozen argmax gives the indices of the first pass, except where maxima were equal") {
   const auto largest = [](std::initializer_list<double> values) {
     const Ids index = argmax(row(values).viewed_as({2, 2}));
     return std::vector(index.begin(), index.end());
@@ -211,7 +211,7 @@ TEST_CASE("argmax gives the indices of the first pass, except where maxima were 
   CHECK(largest({2.0, 1.0, 3.0, 4.0}) == std::vector{1, 1});
 }
 
-TEST_CASE("frozen branches: operations that differ from the first pass are rejected") {
+TEST_CASE("FrozenBranches rejects operations that differ from the first pass") {
   FrozenBranches branches;
   on(branches, [] { return relu(row({1.0, -1.0})); });
   const FrozenBranches::Pass again(branches);
@@ -219,7 +219,7 @@ TEST_CASE("frozen branches: operations that differ from the first pass are rejec
   CHECK_THROWS_AS(max(row({1.0, 2.0})), ValueError);
 }
 
-TEST_CASE("frozen branches: passes nest, and nothing is frozen outside of them") {
+TEST_CASE("passes of FrozenBranches can be nested, and nothing is frozen outside of a pass") {
   CHECK(execution_context().frozen_branches == nullptr);
   FrozenBranches outer, inner;
   {

@@ -118,7 +118,7 @@ struct Cubed {
   void backward(const Tensor& dy, Gradient dx) const { dx.add(3.0 * x * x * dy); }
 };
 
-TEST_CASE("forward may use operations, which are not recorded themselves") {
+TEST_CASE("forward may call other operations, which are not recorded") {
   const Tensor x = leaf(2.0);
   Tape tape;
   const Tensor y = apply(Cubed{}, x);
@@ -135,7 +135,7 @@ struct Same {
   void backward(const Tensor& dy, Gradient dx) const { dx.add(dy); }
 };
 
-TEST_CASE("an operation whose forward returns one of its inputs is named") {
+TEST_CASE("an operation whose forward returns one of its inputs is rejected with its name") {
   const Tensor x = leaf(2.0);
   const Tape tape;
   check_error<ValueError>("same:|forward returned one of its inputs", [&] { apply(Same{}, x); });
@@ -149,7 +149,7 @@ struct WithoutMember {
   void backward(const Tensor&, Gradient) const {}
 };
 
-TEST_CASE("an operation whose forward uses its own empty tensor is named") {
+TEST_CASE("an operation whose forward uses an empty member tensor is rejected with its name") {
   check_error<EmptyTensorError>("without_member:|a Tensor that forward uses is an empty Tensor",
                                 [&] { apply(WithoutMember{}, leaf(2.0)); });
 }
@@ -213,7 +213,7 @@ GradientSlot leaf_slot(const Shape& shape, DType dtype) {
 
 }  // namespace
 
-TEST_CASE("the first contribution to a gradient writes, later ones add") {
+TEST_CASE("the first contribution to a gradient is written, and later contributions are added") {
   GradientSlot slot = leaf_slot({2}, DType::float32);
   CHECK_FALSE(slot.filled());
   const auto first = slot.target<float>();
@@ -250,7 +250,7 @@ TEST_CASE("a contribution of the wrong shape or element type is rejected") {
                           [&] { slot.add(Tensor::zeros({3}, DType::float64)); });
 }
 
-TEST_CASE("the values of a gradient that was handed out do not change with later contributions") {
+TEST_CASE("later contributions do not change the values of a gradient that was returned before") {
   GradientSlot slot = leaf_slot({1}, DType::float64);
   slot.add(Tensor::from({1}, {1.0}, DType::float64));
   const Tensor before = slot.value();
@@ -259,7 +259,7 @@ TEST_CASE("the values of a gradient that was handed out do not change with later
   check_values(slot.value(), {6.0});
 }
 
-TEST_CASE("after clear() the next contribution writes, at the same place if one was given") {
+TEST_CASE("after clear(), the next contribution is written, to the same memory if move_into() set it") {
   GradientSlot slot = leaf_slot({2}, DType::float64);
   const kernels::Memory place(64);
   slot.add(Tensor::from({2}, {1.0, 2.0}, DType::float64));

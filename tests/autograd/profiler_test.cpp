@@ -76,7 +76,7 @@ TEST_CASE("an operation has a row for its forward pass and one for its backward 
   CHECK(find(profile, "linear", Phase::inference) == nullptr);
 }
 
-TEST_CASE("calls without a tape are inference, those with one forward, recorded or not") {
+TEST_CASE("calls under a tape are in phase forward, recorded or not; other calls are inference") {
   const Tensor x = ones({3}, DType::float32);
   const Profiler profiler;
   scale(x, 2.0);
@@ -160,7 +160,7 @@ TEST_CASE("the seconds of a scope add up all its calls, without the scopes insid
   CHECK(outer + inner + rest == doctest::Approx(profile.seconds));
 }
 
-TEST_CASE("the rows add up to the whole time, the longest first") {
+TEST_CASE("the rows are sorted by time and add up to the total time") {
   const Profiler profiler;
   const Tensor x = ones({50, 50});
   for (int i = 0; i < 20; ++i) scale(linear(x, x), 0.5);
@@ -200,7 +200,7 @@ TEST_CASE("without a Profiler a ProfileScope is false and records nothing") {
   CHECK(profile.rows[0].seconds == profile.seconds);
 }
 
-TEST_CASE("nested profilers: only the innermost records, then the outer one again") {
+TEST_CASE("a profiler records nothing while a nested profiler is active") {
   const Profiler outer;
   {
     const Profiler inner;

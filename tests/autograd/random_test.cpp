@@ -62,8 +62,8 @@ TEST_CASE("streams differ by seed, name, number and order of derivation") {
   CHECK(first_numbers.size() == std::size(streams));
 }
 
-// Computed from philox4x32-10 and FNV-1a by another program. If the numbers changed, interrupted
-// runs could not be resumed.
+// Computed from philox4x32-10 and FNV-1a by an independent program. If the numbers changed,
+// interrupted runs could not be resumed.
 TEST_CASE("keys and numbers of a random stream never change") {
   const RandomStream dropout = RandomStream(7).named("dropout");
   CHECK(dropout.key() == 0xa920e29e9feffcddU);
@@ -103,7 +103,7 @@ TEST_CASE("uniform numbers stay inside (0, 1) with the mean and variance of the 
   CHECK(std::abs(squares / n - 1.0 / 12) < 0.001);  // 6 standard errors
 }
 
-TEST_CASE("normal numbers have the moments of the standard normal, and its tails") {
+TEST_CASE("normal numbers have the moments and the tails of the standard normal distribution") {
   const RandomStream stream = RandomStream(42).named("normal");
   constexpr std::uint64_t n = 200000;
   double sum = 0.0, squares = 0.0, fourths = 0.0;
@@ -121,7 +121,7 @@ TEST_CASE("normal numbers have the moments of the standard normal, and its tails
   CHECK(static_cast<double>(beyond_two) / n == doctest::Approx(0.0455).epsilon(0.06));
 }
 
-TEST_CASE("value i of a random tensor is the number i of its stream, in both precisions") {
+TEST_CASE("value i of a random tensor is number i of its stream, in both precisions") {
   const RandomStream stream = RandomStream(5).named("noise");
   for (const DType dtype : dtypes) {
     const Tensor uniform = random_uniform({2, 3}, stream, -1.0, 3.0, dtype);
@@ -143,7 +143,7 @@ TEST_CASE("value i of a random tensor is the number i of its stream, in both pre
   CHECK(random_normal({0, 2}, stream).shape() == Shape{0, 2});
 }
 
-TEST_CASE("random tensors have the same bits on any number of threads") {
+TEST_CASE("random tensors are bit-identical on any number of threads") {
   const RandomStream stream(3);
   CHECK(same_on_any_number_of_threads([&] {
     auto values = random_uniform({100, 99}, stream, 0.0, 1.0, DType::float64).to_vector();
@@ -157,7 +157,7 @@ TEST_CASE("random tensors have the same bits on any number of threads") {
 
 TEST_CASE("uniform numbers that would round to the upper limit are the largest number below it") {
   const RandomStream stream(1);
-  // From 1 up, float32 has one number between the limits: a quarter would round to the upper one.
+  // float32 has one number between the limits, so a quarter of all numbers would round to `high`.
   const double high = 1.0 + 0x1.0p-22;
   const auto values = random_uniform({1000}, stream, 1.0, high).to_vector();
   for (const double value : values) CHECK(value < high);
@@ -230,13 +230,13 @@ TEST_CASE("a random permutation swaps numbers as documented, and may be empty") 
                           [&] { random_permutation((std::size_t{1} << 31) + 1, stream); });
 }
 
-TEST_CASE("sampling takes the index of each row by its cumulative probability") {
+TEST_CASE("sampling chooses an index in each row by cumulative probability") {
   const RandomStream stream = RandomStream(5).named("sample");
   const double p[] = {0.125, 0.5, 0.375};
   for (const DType dtype : dtypes) {
     std::vector<double> rows;
     for (int r = 0; r < 40; ++r) {
-      for (const double each : p) rows.push_back(std::log(each) + r);  // the same at any offset
+      for (const double each : p) rows.push_back(std::log(each) + r);  // r has no effect
     }
     const Ids drawn = random_categorical(Tensor::from({10, 4, 3}, rows, dtype), stream);
     CHECK(drawn.shape() == Shape{10, 4});
@@ -297,7 +297,7 @@ TEST_CASE("philox gives the published known answers") {
         Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
 
-TEST_CASE("a group of words is 16 blocks of philox, word by word side by side") {
+TEST_CASE("a group of words interleaves 16 blocks of philox, word by word") {
   const std::uint64_t keys[] = {0, 1, 0x0123456789abcdef, ~std::uint64_t{0}};
   const std::uint64_t groups[] = {
       0, 1, 2, 1000003, std::uint64_t{1} << 28, (std::uint64_t{1} << 60) - 1};

@@ -61,7 +61,7 @@ TEST_CASE("a shape holds 8 axes and rejects a ninth") {
   check_error<ShapeError>("shape:|(1, 2, 1, 2, 1, 2, 1, 2)|8", [&] { full.inserted(0, 1); });
 }
 
-TEST_CASE("broadcasting aligns the last axes and expands 1, to 0 as well") {
+TEST_CASE("broadcasting aligns the last axes and expands extents of 1, even to 0") {
   CHECK(broadcast_shape("f", {}, {}) == Shape{});
   CHECK(broadcast_shape("f", {2, 3}, {}) == Shape{2, 3});
   CHECK(broadcast_shape("f", {3}, {2, 3}) == Shape{2, 3});
@@ -111,7 +111,7 @@ TEST_CASE("axes outside of the rank are rejected, counted from the front or the 
   check_error<ShapeError>("shape:|3|(2, 7, 4)|-3", [&] { (void)shape[3]; });
   CHECK_THROWS_AS((void)shape[-4], ShapeError);
   CHECK_THROWS_AS((void)shape[shape.rank()], ShapeError);
-  CHECK_THROWS_AS((void)shape[std::size_t{0} - 1], ShapeError);  // no -1
+  CHECK_THROWS_AS((void)shape[std::size_t{0} - 1], ShapeError);  // not index -1
   CHECK_THROWS_AS((void)Shape{}.back(), ShapeError);
   CHECK_THROWS_AS((void)Shape{}.with_last(2), ShapeError);
 }
@@ -156,7 +156,7 @@ TEST_CASE("the position of an id is described by its indices") {
   CHECK(Ids(Shape{2, 3, 4}).place(23) == "(1, 2, 3)");
 }
 
-TEST_CASE("ids are indexed along their first axis, as tensors are") {
+TEST_CASE("ids are indexed along their first axis, like tensors") {
   const Ids rows{{1, 2, 3}, {4, 5, 6}};
   CHECK(rows[Ids::from({1, 0, 1})] == Ids{{4, 5, 6}, {1, 2, 3}, {4, 5, 6}});
   CHECK(rows[Ids{{1}, {0}}] == Ids(Shape{2, 1, 3}, {4, 5, 6, 1, 2, 3}));
@@ -175,7 +175,7 @@ TEST_CASE("an out-of-range index into ids is rejected") {
   CHECK_THROWS_AS(rows[Ids(Shape{1, 1, 1, 1, 1, 1, 1, 1})], ShapeError);
 }
 
-TEST_CASE("ids are sliced and selected along any axis, as tensors are") {
+TEST_CASE("ids are sliced and selected along any axis, like tensors") {
   const Ids rows{{1, 2, 3}, {4, 5, 6}};
   CHECK(slice(rows, 1, 0, -1) == Ids{{1, 2}, {4, 5}});
   CHECK(slice(rows, -1, 1, 3) == Ids{{2, 3}, {5, 6}});
@@ -276,13 +276,13 @@ TEST_CASE("printed blocks of a tensor with three axes are separated by an empty 
         "  [3]]]  (2, 2, 1) float64");
 }
 
-TEST_CASE("tensors without values and empty handles are printed as well") {
+TEST_CASE("tensors without values and empty handles can be printed") {
   CHECK(to_string(Tensor::zeros({0}, DType::float32)) == "[]  (0) float32");
   CHECK(to_string(Tensor::zeros({2, 0}, DType::float32)) == "[[],\n []]  (2, 0) float32");
   CHECK(to_string(Tensor()) == "(no tensor)");
 }
 
-TEST_CASE("a tensor of more than 1,000 values is printed with the ends of each long axis") {
+TEST_CASE("a tensor of more than 1,000 values is printed with only the ends of each long axis") {
   CHECK(to_string(counted({1001})) == "[   0,    1,    2, ...,  998,  999, 1000]  (1001) float64");
   CHECK(to_string(counted({1000})).size() > 4000);
   const std::string text = to_string(counted({1001, 2}));

@@ -24,7 +24,7 @@ using namespace tapestry::test;
 
 namespace {
 
-/// Forward, backward and a change of the parameters of a small model.
+/// Forward, backward and a parameter update of a small model.
 void step(Tensor& weight, Tensor& bias, const Tensor& x) {
   {
     Tape tape;
@@ -41,8 +41,8 @@ void step(Tensor& weight, Tensor& bias, const Tensor& x) {
 
 }  // namespace
 
-// In a guarded run blocks do not come from the pool.
-TEST_CASE("after warm-up a step on the same shapes allocates nothing from the system" *
+// In a guarded run, blocks do not come from the pool.
+TEST_CASE("after warm-up, a step on the same shapes allocates no memory from the system" *
           doctest::skip(is_guarded_run())) {
   for (const std::size_t threads : {1, 2}) {
     const Threads count(threads);
@@ -64,7 +64,7 @@ TEST_CASE("after warm-up a step on the same shapes allocates nothing from the sy
   }
 }
 
-TEST_CASE("steps give the same bits on any number of threads") {
+TEST_CASE("steps are bit-identical on any number of threads") {
   CHECK(same_on_any_number_of_threads([] {
     Tensor weight = random_leaf({100, 301}, 1);
     Tensor bias = random_leaf({301}, 2);
@@ -109,7 +109,7 @@ TEST_CASE("each set of kernels that the processor can execute can be used") {
   }
 }
 
-TEST_CASE("the sets of kernels round differently, so a choice has an effect") {
+TEST_CASE("the choice of kernels has an effect, because the sets round differently") {
   const KernelsBefore before;
   const RandomStream random(7);
   const Tensor x = random_normal({33, 65}, random.at(0)), w = random_normal({47, 65}, random.at(1));

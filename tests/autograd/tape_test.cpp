@@ -36,7 +36,7 @@ struct Tripled {
 
 }  // namespace
 
-TEST_CASE("a tape records exactly the operations on tensors that require a gradient") {
+TEST_CASE("a tape records an operation if and only if an input requires a gradient") {
   const Tensor x = leaf(3.0);
   CHECK(execution_context().tape == nullptr);
   CHECK_FALSE(is_recorded(x));
@@ -51,7 +51,7 @@ TEST_CASE("a tape records exactly the operations on tensors that require a gradi
   CHECK(tape.size() == 1);
 }
 
-TEST_CASE("backward of an operation cannot write to the caller's dL/dy, by a tensor or a view") {
+TEST_CASE("backward of an operation cannot write to the caller's dL/dy through a tensor or a view") {
   for (const bool by_view : {false, true}) {
     const Tensor x = leaf({2}, 1.0);
     const Tensor weights = Tensor::from({0.5, 2.0}, DType::float64);
@@ -80,7 +80,7 @@ TEST_CASE("a tensor used more than once gets the sum of its contributions") {
   CHECK(tape.size() == 0);
 }
 
-TEST_CASE("a leaf that only an unreached branch uses has no gradient") {
+TEST_CASE("a leaf used only by a branch that backward does not reach has no gradient") {
   const Tensor x = leaf(3.0);
   const Tensor other = leaf(5.0);
   Tape tape;
@@ -160,7 +160,7 @@ TEST_CASE("backward rejects a loss of another tape, of a destroyed tape and a se
   check_values(x.grad(), {6.0});
 }
 
-TEST_CASE("nested tapes: only the innermost records, then the outer one again") {
+TEST_CASE("a tape records nothing while a nested tape is active") {
   const Tensor x = leaf(3.0);
   Tape outer;
   const Tensor y = square(x);
@@ -176,7 +176,7 @@ TEST_CASE("nested tapes: only the innermost records, then the outer one again") 
   check_values(x.grad(), {10.0 + 108.0});
 }
 
-TEST_CASE("nested tapes: gradients of an inner tape pass through outer results to their leaves") {
+TEST_CASE("gradients of a nested tape flow through results of the outer tape to their leaves") {
   const Tensor x = leaf(3.0);
   Tape outer;
   const Tensor y = square(x);
@@ -185,11 +185,11 @@ TEST_CASE("nested tapes: gradients of an inner tape pass through outer results t
     inner.backward(Tensor::scalar(5.0, DType::float64) * y);
   }
   check_values(y.grad(), {5.0});
-  outer.backward(y);  // adds 1
+  outer.backward(y);  // adds 1 to y.grad()
   check_values(x.grad(), {6.0 * 6.0});
 }
 
-TEST_CASE("under NoGrad nothing is recorded, except on a tape that begins inside") {
+TEST_CASE("under NoGrad, nothing is recorded except on a tape that is constructed inside its scope") {
   const Tensor x = leaf(3.0);
   Tape tape;
   {
@@ -207,7 +207,7 @@ TEST_CASE("under NoGrad nothing is recorded, except on a tape that begins inside
   CHECK(tape.size() == 0);
 }
 
-TEST_CASE("results computed under NoGrad are constants, even if an exception ended it") {
+TEST_CASE("results computed under NoGrad are constants, even if an exception ended its scope") {
   const Tensor x = leaf(3.0);
   Tape tape;
   Tensor constant;
@@ -221,7 +221,7 @@ TEST_CASE("results computed under NoGrad are constants, even if an exception end
   check_values(x.grad(), {9.0});
 }
 
-TEST_CASE("NoGrad without a tape, and on another thread, changes nothing") {
+TEST_CASE("NoGrad has no effect without a tape or on other threads") {
   {
     const NoGrad no_grad;
     CHECK(execution_context().tape == nullptr);
@@ -240,7 +240,7 @@ TEST_CASE("NoGrad without a tape, and on another thread, changes nothing") {
   check_values(x.grad(), {6.0});
 }
 
-TEST_CASE("nothing that runs inside backward is recorded") {
+TEST_CASE("operations inside backward are not recorded") {
   const Tensor x = leaf(3.0);
   Tape tape;
   tape.backward(square(x) / leaf(2.0));
@@ -279,7 +279,7 @@ TEST_CASE("backward reports a leaf as soon as its gradient is complete") {
   CHECK(reports[2].gradient == 60.0);
 }
 
-TEST_CASE("backward reports a leaf of an unreached branch without a gradient, but no unused leaf") {
+TEST_CASE("backward reports leaves of unreached branches without a gradient, but not unused leaves") {
   const Tensor x = leaf(2.0), unreached = leaf(3.0), unused = leaf(4.0);
   Tape tape;
   const Tensor y = square(x);
@@ -305,7 +305,7 @@ TEST_CASE("backward detects operands that were changed after the operation") {
   Tape tape;
   x.mutable_values<double>()[0] = 2.0;  // before the operation
   const Tensor y = square(x);
-  CHECK(x.values<double>()[0] == 2.0);  // reading changes nothing
+  CHECK(x.values<double>()[0] == 2.0);  // reading has no effect
   tape.backward(y);
   x.mutable_values<double>()[0] = 1.0;  // after backward
   check_values(x.grad(), {4.0});
@@ -352,7 +352,7 @@ TEST_CASE("backward releases values as it proceeds") {
   const std::size_t after_forward = bytes_in_use();
   CHECK(after_forward >= before + depth * bytes);
   tape.backward(y, Tensor::full({1000}, 1.0, DType::float64));
-  CHECK(at_the_end_of_backward < before + 4 * bytes);  // y and a gradient or two
+  CHECK(at_the_end_of_backward < before + 4 * bytes);  // y and one or two gradients
 }
 
 TEST_CASE("retain_grad keeps the gradient of an output, and no other gradient") {
@@ -370,7 +370,7 @@ TEST_CASE("retain_grad keeps the gradient of an output, and no other gradient") 
   check_error<ValueError>("only be read", [&] { h.grad().mutable_values<double>(); });
 }
 
-TEST_CASE("retain_grad of a leaf changes nothing; of a constant it is rejected") {
+TEST_CASE("retain_grad has no effect on a leaf and rejects a constant") {
   Tensor x = leaf(3.0);
   x.retain_grad();
   Tape tape;
@@ -396,7 +396,7 @@ TEST_CASE("clone and to are recorded, with gradients of the element type of x; d
   CHECK_FALSE(x.detach().clone().requires_grad());
 }
 
-TEST_CASE("backward of a chain of 100,000 operations needs no deep stack" *
+TEST_CASE("backward of a chain of 100,000 operations does not overflow the stack" *
           doctest::skip(is_guarded_run())) {
   const Tensor x = leaf(3.0);
   Tape tape;

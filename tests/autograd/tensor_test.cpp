@@ -37,7 +37,7 @@ TEST_CASE("tensors are made from values, one value, zeros and scalars, in both p
   }
 }
 
-// In a guarded run values need not be aligned.
+// In a guarded run, values may be unaligned.
 
 TEST_CASE("the values of a tensor start on a 64-byte boundary" * doctest::skip(is_guarded_run())) {
   for (const std::size_t n : {1, 3, 100, 5000}) {
@@ -123,7 +123,7 @@ TEST_CASE("a shape of more bytes than a size can hold is rejected") {
   CHECK(Tensor::empty({0, half, half}, DType::float64).size() == 0);
 }
 
-TEST_CASE("move_into keeps values and gradient, and handles made before stay valid") {
+TEST_CASE("move_into keeps values and gradient, and existing handles remain valid") {
   for (const DType dtype : dtypes) {
     const std::size_t offset = 3 * bytes_per_element(dtype);
     Tensor x = Tensor::from({2}, {1.0, 2.0}, dtype);
@@ -154,7 +154,7 @@ TEST_CASE("move_into keeps values and gradient, and handles made before stay val
   }
 }
 
-TEST_CASE("a tensor that was moved by move_into releases its old memory") {
+TEST_CASE("move_into releases the old memory of the tensor") {
   Tensor x = Tensor::zeros({1000}, DType::float64);
   const kernels::Memory buffer(8000);
   const std::size_t before = kernels::memory_statistics().bytes_in_use;
@@ -209,7 +209,7 @@ TEST_CASE("a frozen leaf is a constant without a gradient until it is unfrozen")
     CHECK(tape.size() == 0);
     CHECK_THROWS_AS(tape.backward(x), ValueError);
 
-    x.set_requires_grad(false);  // again changes nothing
+    x.set_requires_grad(false);  // a second call has no effect
     x.set_requires_grad(true);
     CHECK_FALSE(handle.is_frozen());
     CHECK_FALSE(handle.grad().defined());
@@ -262,7 +262,7 @@ TEST_CASE("the output of an operation does not become a leaf") {
     check_values(zeros.grad(), {18.0});
     check_values(x.grad(), {108.0});
   }
-  check_error<ValueError>(words, [&] { y.set_requires_grad(true); });  // also without the tape
+  check_error<ValueError>(words, [&] { y.set_requires_grad(true); });  // even after the tape ends
   CHECK(y.detach().clone().set_requires_grad(true).requires_grad());
   Tensor unrecorded = square(x);
   CHECK(unrecorded.set_requires_grad(true).requires_grad());
@@ -291,7 +291,7 @@ TEST_CASE("handles of one tensor have the same identity, views and equal tensors
   CHECK(Tensor::scalar(3.0).identity() != x.identity());
 }
 
-TEST_CASE("a list of values makes a tensor with one axis, a list of rows one with two axes") {
+TEST_CASE("a list of values makes a tensor with one axis, and a list of rows two axes") {
   const Tensor row = Tensor::from({1.0, 2.5});
   CHECK(row.shape() == Shape{2});
   CHECK(row.dtype() == DType::float32);
@@ -311,7 +311,7 @@ TEST_CASE("a list of values makes a tensor with one axis, a list of rows one wit
   check_error<ShapeError>("tensor:|1|2|3", [&] { Tensor::from({{1, 2, 3}, {4, 5}}); });
 }
 
-TEST_CASE("rows of one value are a column, in each way of writing it") {
+TEST_CASE("a list of rows of one value makes a column, for every type of list") {
   for (const Tensor& column :
        {Tensor::from({{1}, {2}}), Tensor::from({{1.0}, {2.0}}), Tensor::from({{1}, {2.0}}),
         Tensor::from({{1}, {2}}, DType::float32), Tensor::from({2, 1}, {1, 2})}) {

@@ -26,14 +26,14 @@ TEST_CASE("as_xtensor() has the shape and memory of the tensor") {
   CHECK(xt::sum(view)() == 21.0F);
 }
 
-TEST_CASE("as_xtensor() of scalars and of tensors without elements") {
+TEST_CASE("as_xtensor() accepts scalars and tensors without elements") {
   const Tensor scalar = Tensor::scalar(2.5, DType::float64);
   CHECK(as_xtensor<double>(scalar).dimension() == 0);
   CHECK(as_xtensor<double>(scalar)() == 2.5);
   CHECK(as_xtensor<double>(Tensor::zeros({0, 3}, DType::float64)).size() == 0);
 }
 
-TEST_CASE("a tensor is made from any xtensor expression, converted to its type") {
+TEST_CASE("to_tensor() converts any xtensor expression to the given element type") {
   const xt::xarray<double> a = {{1.0, 2.0}, {3.0, 4.0}};
   for (const DType dtype : dtypes) {
     const Tensor y = to_tensor(2.0 * a + 1.0, dtype);
@@ -81,7 +81,7 @@ TEST_CASE("as_xtensor() of a gradient makes no copy and outlives the handle") {
   CHECK(xt::sum(gradient)() == 20.0F);
 }
 
-TEST_CASE("an xtensor adaptor keeps the values of the tensor alive") {
+TEST_CASE("an xtensor adaptor remains valid after the tensor is destroyed") {
   const auto view = as_xtensor<double>(Tensor::full({100}, 3.0, DType::float64));
   const Tensor other = Tensor::full({100}, 5.0, DType::float64);
   CHECK(other.values<double>().data() != view.data());
@@ -103,7 +103,7 @@ TEST_CASE("an assignment to a mutable adaptor changes the tensor") {
   CHECK_THROWS_AS(as_mutable_xtensor<double>(w), DTypeError);
 }
 
-TEST_CASE("to_tensor() of an expression makes float32 by default") {
+TEST_CASE("to_tensor() of an expression returns float32 by default") {
   const xt::xarray<double> a = {1.0, 2.0};
   CHECK(to_tensor(a / 3.0).dtype() == DType::float32);
   check_values(to_tensor(a > 1.0), {0.0, 1.0});

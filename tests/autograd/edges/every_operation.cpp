@@ -43,7 +43,7 @@ Ids uneven_ids(std::size_t rows, std::size_t length, std::size_t vocabulary) {
   return ids;
 }
 
-/// An index of shape (rows of x, 3, n) into 4 indices of axis 1, the same for every row.
+/// Indices below 4 along axis 1, of shape (rows of x, 3, n) and the same for every row.
 Ids index_of_rows(const Tensor& x) {
   const std::size_t rows = x.shape()[0], n = x.shape()[2];
   Ids ids(Shape{rows, 3, n});

@@ -24,19 +24,19 @@ struct OperationCase {
   bool positive = false;    ///< defined for positive operands only
 };
 
-/// Every operation at least once, on tensors of `rows` rows of n elements where it takes rows.
+/// Every operation at least once. Operations on rows get tensors of `rows` rows of n elements.
 std::vector<OperationCase> every_operation(std::size_t rows, std::size_t n);
 
 /// The element-wise operations of one tensor, on a tensor of this shape.
 std::vector<OperationCase> every_elementwise_operation(const Shape& shape);
 
-/// Uneven operands, which are not leaves, with the same values in both precisions up to rounding.
+/// Operands with irregular values, which are equal in both precisions up to rounding. Not leaves.
 Operands operands_of(const OperationCase& operation, DType dtype);
 
 /// Runs the operation on leaves with its operands.
 Results results_of(const OperationCase& operation, DType dtype);
 
-/// Calls check(operation) for every operation and each of these row lengths.
+/// Calls check(operation) for every operation and every row length.
 template <class Check>
 void for_every_operation(std::size_t rows, std::initializer_list<std::size_t> lengths,
                          const Check& check) {

@@ -63,7 +63,7 @@ class Formulas : public TapeObserver {
   bool splits = false;
 };
 
-/// The worst relative error of a gradient of the operation; infinite if one is inconclusive.
+/// The largest relative error of the operation's gradients; infinite if one is inconclusive.
 double gradient_error_of(const OperationCase& operation) {
   const Operands leaves = leaves_of(operands_of(operation, DType::float64));
   std::vector<NamedTensor> named;
@@ -103,7 +103,7 @@ std::set<std::string> rejections_of(std::size_t rows, std::size_t n, DType dtype
 
 }  // namespace
 
-TEST_CASE("the list of all operations has each function of autograd/ops with a gradient") {
+TEST_CASE("the list of operations contains every differentiable function of autograd/ops") {
   const std::set<std::string> without_gradient{"additive_attention_weights",
                                                "attention_weights",
                                                "equal",
@@ -131,20 +131,20 @@ TEST_CASE("the list of all operations has each function of autograd/ops with a g
 
 TEST_CASE("gradients of every operation agree with finite differences near the vector width") {
   for_every_operation(3, {1, 2, 5, 8, 17}, [](const OperationCase& operation) {
-    // The row of the padding id has no gradient on purpose: indexing_test checks it.
+    // The row of the padding id has no gradient by design; indexing_test checks this.
     if (operation.name == "embedding") return;
     CHECK(gradient_error_of(operation) < 1e-6);
   });
 }
 
-TEST_CASE("every operation on many rows has the same bits on any number of threads") {
+TEST_CASE("every operation on many rows is bit-identical on any number of threads") {
   for_every_operation(400, {90}, [](const OperationCase& operation) {
     CHECK(same_on_any_number_of_threads([&] { return results_of(operation, DType::float32); }));
   });
 }
 
-// The gradients of float64 are checked against finite differences; float32 is too coarse for them.
-TEST_CASE("every operation has the values and gradients of float64 in float32, up to rounding") {
+// Finite differences check the gradients in float64; float32 is too coarse for differences.
+TEST_CASE("values and gradients in float32 agree with float64 up to rounding in every operation") {
   for (const std::size_t rows : {1, 3}) {
     for (std::size_t n = 1; n <= 33; ++n) {
       for_every_operation(rows, {n}, [](const OperationCase& operation) {
@@ -155,7 +155,7 @@ TEST_CASE("every operation has the values and gradients of float64 in float32, u
   }
 }
 
-TEST_CASE("every operation rejects operands of mixed element types and names them in order") {
+TEST_CASE("every operation rejects mixed element types and lists them in operand order") {
   std::size_t rejected = 0;
   for_every_operation(3, {5}, [&](const OperationCase& operation) {
     const Operands single = operands_of(operation, DType::float32);
@@ -172,7 +172,7 @@ TEST_CASE("every operation rejects operands of mixed element types and names the
   CHECK(rejected > 40);
 }
 
-TEST_CASE("element-wise operations keep shapes, and are not recorded without a leaf") {
+TEST_CASE("element-wise operations keep the shape, and are not recorded if no operand is a leaf") {
   for (const DType dtype : dtypes) {
     for (const Shape& shape : {Shape{}, Shape{0}, Shape{3, 0, 2}, Shape{2, 1, 3}}) {
       for (const OperationCase& operation : every_elementwise_operation(shape)) {
@@ -211,7 +211,7 @@ TEST_CASE("the gradients of operations on scalars agree with finite differences"
   for (const auto& f : functions) CHECK(gradient_error(f, {x}) < 1e-6);
 }
 
-TEST_CASE("0 rows give empty results and zero gradients in every operation but means over rows") {
+TEST_CASE("every operation except means over rows accepts 0 rows, with zero gradients") {
   const std::set<std::string> means = {"mean_squared_error", "binary_cross_entropy_with_logits"};
   for (const DType dtype : dtypes) CHECK(rejections_of(0, 5, dtype) == means);
 }
@@ -241,7 +241,7 @@ TEST_CASE("rows of 0 elements are accepted by all operations that do not need a 
   }
 }
 
-TEST_CASE("every operation tells an observer its formula and its derivative") {
+TEST_CASE("every operation reports its formula and its derivative to an observer") {
   Formulas formulas;
   for_every_operation(2, {4}, [&](const OperationCase& operation) {
     const Operands leaves = leaves_of(operands_of(operation, DType::float64));
@@ -253,7 +253,7 @@ TEST_CASE("every operation tells an observer its formula and its derivative") {
   CHECK(contains(formulas.of["linear"], "Wᵀ"));
 }
 
-TEST_CASE("the formula of an operation has the values of its attributes") {
+TEST_CASE("the formula of an operation contains the values of its attributes") {
   Formulas formulas;
   const Tensor x = Tensor::full({3, 4}, 0.5, DType::float64).set_requires_grad(true);
   const Tape tape(&formulas);
@@ -271,7 +271,7 @@ TEST_CASE("the formula of an operation has the values of its attributes") {
   CHECK(contains(formulas.of["cross_entropy"], "α = 0.25"));
 }
 
-TEST_CASE("an observer can ask for linear and cross entropy in place of the fused operation") {
+TEST_CASE("an observer can request separate linear and cross_entropy instead of the fused operation") {
   const Tensor x = Tensor::full({3, 4}, 0.5, DType::float64).set_requires_grad(true);
   for (const bool splits : {false, true}) {
     Formulas formulas;

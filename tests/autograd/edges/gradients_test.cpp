@@ -20,7 +20,7 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-/// How gradients of every operation add up: over uses, operands, tapes and rows.
+/// Tests that gradients of every operation accumulate over uses, operands, tapes and rows.
 namespace {
 
 std::vector<double> plus(std::vector<double> a, const std::vector<double>& b) {
@@ -103,7 +103,7 @@ TEST_CASE("a tensor used as two operands of an operation gets the gradients of b
   CHECK(pairs >= 30);
 }
 
-TEST_CASE("the gradient of an operand does not depend on which other operands require one") {
+TEST_CASE("the gradient of an operand does not depend on which other operands require gradients") {
   for_every_operation(3, {1, 5, 19}, [](const OperationCase& operation) {
     const Operands operands = operands_of(operation, DType::float64);
     const Results all = results_of(operation, DType::float64);
@@ -132,7 +132,7 @@ TEST_CASE("every operation keeps what backward needs after its operands and resu
   });
 }
 
-TEST_CASE("the results of every operation outlive the tape that has recorded them") {
+TEST_CASE("the results of every operation outlive the tape that recorded them") {
   for_every_operation(3, {9}, [](const OperationCase& operation) {
     const Operands operands = operands_of(operation, DType::float64);
     std::optional<Tape> tape(std::in_place);
@@ -143,7 +143,7 @@ TEST_CASE("the results of every operation outlive the tape that has recorded the
   });
 }
 
-TEST_CASE("two threads with a tape each get the results of one thread for every operation") {
+TEST_CASE("every operation gives the same results on two threads, each with a tape, as on one") {
   const std::vector<Results> alone = all_results();
   std::vector<std::size_t> wrong(2, 0);
   const auto work = [&](std::size_t thread) {
@@ -155,8 +155,9 @@ TEST_CASE("two threads with a tape each get the results of one thread for every 
   CHECK(wrong == std::vector<std::size_t>{0, 0});
 }
 
-/// Operations that work row by row, on enough rows to be divided into pieces and blocks. Each part
-/// of the rows must have the same results as a call with only these rows, in one piece and block.
+/// Tests row-wise operations on enough rows to be divided into pieces and blocks. Each range of
+/// rows must have the same results as a separate call with only these rows, which needs one piece
+/// and one block.
 namespace {
 
 constexpr std::size_t many_rows = 200, row_length = 90, rows_of_part = 16;
@@ -211,7 +212,7 @@ struct Run {
   Tensor y;
 };
 
-/// y, and the leaves with their gradients. Each contribution adds to one of all ones.
+/// Runs the operation and backward on leaves whose gradients start as ones.
 Run run(const OperationCase& operation, const Operands& operands, const Tensor& dy) {
   Run result{.leaves = leaves_of(operands), .y = {}};
   for (const Tensor& leaf : result.leaves) {
@@ -223,8 +224,8 @@ Run run(const OperationCase& operation, const Operands& operands, const Tensor& 
   return result;
 }
 
-/// Checks all parts of the rows of an operation, and that their contributions to the gradients of
-/// operands without rows add up.
+/// Checks an operation on every range of rows, and that the contributions of the ranges to the
+/// gradients of operands without rows add up.
 void check_parts(const OperationCase& operation) {
   const Operands operands = operands_of(operation, DType::float64);
   const Tensor dy = upstream_of(operation.run(operands));
@@ -257,7 +258,7 @@ void check_parts(const OperationCase& operation) {
 
 }  // namespace
 
-TEST_CASE("every part of many rows has the same values and gradients as in a separate call") {
+TEST_CASE("every range of many rows has the same values and gradients as in a separate call") {
   std::size_t checked = 0;
   for (const OperationCase& operation : every_operation(many_rows, row_length)) {
     if (!works_by_rows(operation)) continue;
@@ -268,7 +269,8 @@ TEST_CASE("every part of many rows has the same values and gradients as in a sep
   CHECK(checked > 40);
 }
 
-/// Gradients that are sums over very many rows, in float32 against float64 with the same operands.
+/// Compares float32 gradients that are sums over very many rows with float64, for the same
+/// operands.
 namespace {
 
 constexpr std::size_t very_many = 200'000, width = 5;
@@ -287,12 +289,12 @@ struct Sum {
   std::string name;
   std::vector<Tensor> operands;
   std::function<Tensor(const std::vector<Tensor>&)> run;
-  /// The largest error allowed for dL/dy with mean 0, and for dL/dy with another mean. PyTorch 2.13
-  /// has errors of 3e-6 to 4e-5 for norms of such operands, and of 1e-5 for linear.
+  /// The largest errors allowed for dL/dy with mean 0, and for dL/dy with a nonzero mean. PyTorch
+  /// 2.13 has errors of 3e-6 to 4e-5 for norms of such operands, and of 1e-5 for linear.
   double without_mean = 6e-7, with_mean = 6e-7;
 };
 
-/// The gradients of the operands that do not have `rows` rows, in order.
+/// The gradients of the operands that do not have `rows` rows, in operand order.
 std::vector<std::vector<double>> summed_gradients(const Sum& sum, double mean, DType dtype) {
   std::vector<Tensor> leaves;
   for (const Tensor& operand : sum.operands) {
@@ -359,7 +361,7 @@ std::vector<Sum> sums() {
 
 }  // namespace
 
-TEST_CASE("gradients summed over very many rows are exact to a few rounding errors in float32") {
+TEST_CASE("float32 gradients summed over very many rows are accurate to a few rounding errors") {
   for (const Sum& sum : sums()) {
     for (const double mean : {0.0, 1.5}) {
       CAPTURE(sum.name);

@@ -23,7 +23,7 @@ namespace {
 
 constexpr Guard sides[] = {Guard::back, Guard::front};
 
-/// True if reading the byte, in a child process, is a segmentation fault.
+/// True if reading the byte causes a segmentation fault, tried in a child process.
 bool faults(const std::byte* address) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
@@ -40,7 +40,7 @@ bool faults(const std::byte* address) {
   return WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
 }
 
-/// The byte next to the block on this side.
+/// The byte directly after the block (`back`) or before it (`front`).
 const std::byte* neighbor(const std::byte* data, std::size_t bytes, Guard side) {
   return side == Guard::back ? data + bytes : data - 1;
 }
@@ -72,7 +72,7 @@ TEST_CASE("guarded memory borders directly on an unreadable page and is readable
   }
 }
 
-TEST_CASE("guarded memory of 0 bytes is readable on neither side") {
+TEST_CASE("guarded memory of 0 bytes has unreadable bytes on both sides") {
   for (const Guard side : sides) {
     auto* const data = static_cast<std::byte*>(allocate_guarded(0, side));
     CHECK(faults(data));
@@ -81,7 +81,7 @@ TEST_CASE("guarded memory of 0 bytes is readable on neither side") {
   }
 }
 
-TEST_CASE("guarded memory is reused after its release, filled with NaN again") {
+TEST_CASE("released guarded memory is reused and filled with NaN again") {
   for (const Guard side : sides) {
     auto* const first = static_cast<std::byte*>(allocate_guarded(3000, side));
     std::memset(first, 0, 3000);
@@ -93,7 +93,7 @@ TEST_CASE("guarded memory is reused after its release, filled with NaN again") {
   }
 }
 
-TEST_CASE("in a guarded run tensors, blocks and arrays border on an unreadable page" *
+TEST_CASE("in a guarded run, tensors, blocks and arrays border on an unreadable page" *
           doctest::skip(!is_guarded_run())) {
   for (const std::size_t n : {1, 5, 64, 1500}) {
     CAPTURE(n);
@@ -107,7 +107,7 @@ TEST_CASE("in a guarded run tensors, blocks and arrays border on an unreadable p
   }
 }
 
-TEST_CASE("no operation gives NaN on operands around its block sizes") {
+TEST_CASE("no operation returns NaN for operands with sizes around its block sizes") {
   for (const Size& size : sizes) {
     for (const OperationCase& operation : every_operation(size.rows, size.n)) {
       for (const DType dtype : dtypes) {
@@ -116,7 +116,7 @@ TEST_CASE("no operation gives NaN on operands around its block sizes") {
         CAPTURE(size.n);
         CAPTURE(name(dtype));
         const Results results = results_of(operation, dtype);
-        CHECK(results == results);  // NaN equals nothing
+        CHECK(results == results);  // false if a result is NaN
       }
     }
   }
@@ -127,7 +127,7 @@ namespace {
 /// More than two full vectors and a tail in either precision.
 constexpr std::size_t largest = 2 * 16 + 1;
 
-/// Room for a tensor with one element more on either side, all NaN.
+/// Memory for a tensor and one more element on either side, all NaN.
 Tensor fenced_room(const Tensor& x) {
   return Tensor::full({x.size() + 2}, not_a_number, x.dtype());
 }
@@ -146,7 +146,7 @@ Tensor unaligned(const Tensor& x) {
   return Tensor::over(x.shape(), x.dtype(), room.memory(), bytes_per_element(x.dtype()));
 }
 
-/// A leaf with x's values, in such a place with its gradient in another.
+/// A leaf with x's values. Values and gradient are each one element beyond a 64-byte boundary.
 struct UnalignedLeaf {
   explicit UnalignedLeaf(const Tensor& x)
       : values(fenced_room(x)), gradient(fenced_room(x)), tensor(x.detach().clone()) {
@@ -158,7 +158,7 @@ struct UnalignedLeaf {
   Tensor values, gradient, tensor;
 };
 
-/// Results of results_of, computed on operands without vector alignment.
+/// Like results_of, but on operands without vector alignment.
 Results results_on_unaligned(const OperationCase& operation, const Operands& operands) {
   std::vector<UnalignedLeaf> leaves(operands.begin(), operands.end());
   Operands tensors;
@@ -173,7 +173,7 @@ Results results_on_unaligned(const OperationCase& operation, const Operands& ope
   return {values_of(y), gradient_values(tensors)};
 }
 
-/// Checks value and gradient of each single element against the results for all elements.
+/// Checks the value and gradient of each element, computed alone, against the results for all.
 void check_each_element(const OperationCase& operation, DType dtype) {
   const Tensor x = operands_of(operation, dtype)[0];
   const Results all = results_of(operation, dtype);
@@ -205,7 +205,7 @@ TEST_CASE("no operation depends on operand alignment or writes outside its resul
   }
 }
 
-TEST_CASE("an element has the same value and gradient in a full vector, a tail and a tensor of 1") {
+TEST_CASE("an element has the same value and gradient in a vector, a tail and a 1-element tensor") {
   for (std::size_t n = 1; n <= largest; ++n) {
     for (const OperationCase& operation : every_elementwise_operation({n})) {
       for (const DType dtype : dtypes) {

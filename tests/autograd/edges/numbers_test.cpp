@@ -24,8 +24,8 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-/// NaN and infinities in one element of one operand of every operation, at every position in a
-/// vector of up to 16 elements, in rows that end with a whole vector or not.
+/// Tests every operation with NaN or an infinity in one element of one operand: at every position
+/// in a vector of up to 16 elements, in rows with and without a tail.
 namespace {
 
 constexpr std::size_t row_lengths[] = {5, 16, 19, 35};
@@ -135,7 +135,7 @@ std::string faults_of_nan(const OperationCase& operation, const Operands& operan
                                   : unchanged_by_numbers || same(found.all[i], before.all[i]);
     if (right) continue;
     faults += (value ? "value " : "gradient ") + std::to_string(value ? i : i - before.values) +
-              " is " + std::to_string(found.all[i]) + (depends[i] ? "; " : ", not its own; ");
+              " is " + std::to_string(found.all[i]) + (depends[i] ? "; " : ", but does not depend on the element; ");
     if (faults.size() > 200) break;
   }
   return faults;
@@ -143,7 +143,7 @@ std::string faults_of_nan(const OperationCase& operation, const Operands& operan
 
 }  // namespace
 
-TEST_CASE("NaN reaches exactly the values and gradients that depend on it") {
+TEST_CASE("NaN propagates to all values and gradients that depend on it and to no others") {
   for (const DType dtype : dtypes) {
     for_each_position(
         dtype, [](const auto& operation, const auto& operands, std::size_t which, std::size_t at) {
@@ -153,7 +153,7 @@ TEST_CASE("NaN reaches exactly the values and gradients that depend on it") {
   }
 }
 
-TEST_CASE("infinities give values and gradients of the same class in vectors of any width") {
+TEST_CASE("infinities give NaN, infinite and finite results at the same positions in both precisions") {
   for_each_position(DType::float64, [](const auto& operation, const auto& /*operands*/,
                                        std::size_t which, std::size_t at) {
     const auto kinds = [&](DType dtype, double value) {
@@ -169,7 +169,7 @@ TEST_CASE("infinities give values and gradients of the same class in vectors of 
   });
 }
 
-TEST_CASE("element-wise operations have their limits at infinities, at every position") {
+TEST_CASE("element-wise operations return their limits for infinities, at every position") {
   for (const DType dtype : dtypes) {
     for (const OperationCase& operation : every_elementwise_operation({35})) {
       const Limits& limits = operation.at_infinity;
@@ -232,7 +232,7 @@ TEST_CASE("a masked key has gradient 0 where other keys, values or queries are i
 
 namespace {
 
-/// The smallest normal number of either type, and its smallest subnormal one.
+/// The smallest normal number of a type, and its smallest subnormal number.
 double least_normal(DType dtype) {
   return dispatch(dtype,
                   []<class T>() { return static_cast<double>(std::numeric_limits<T>::min()); });
@@ -280,7 +280,7 @@ TEST_CASE("operations that are near the identity at 0 keep subnormal numbers") {
   }
 }
 
-TEST_CASE("sqrt, log and div of subnormal numbers are as exact as of normal numbers") {
+TEST_CASE("sqrt, log and div are as accurate for subnormal numbers as for normal numbers") {
   for (const DType dtype : dtypes) {
     const double x = least_normal(dtype) / 16;
     CHECK(values_of(sqrt(filled({35}, 4 * x, dtype))) == std::vector<double>(35, std::sqrt(4 * x)));
@@ -292,7 +292,7 @@ TEST_CASE("sqrt, log and div of subnormal numbers are as exact as of normal numb
   }
 }
 
-TEST_CASE("exp reaches 0 through the subnormal numbers without a jump") {
+TEST_CASE("exp underflows gradually to 0 through the subnormal numbers") {
   for (const DType dtype : dtypes) {
     const double edge = std::log(least_normal(dtype));
     for (double x = edge - 40; x < edge + 1; x += 0.125) {

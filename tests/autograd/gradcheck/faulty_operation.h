@@ -30,7 +30,7 @@ inline Tensor times(const Tensor& x, double factor) {
   return faulty(x, [factor](std::size_t, double g) { return factor * g; });
 }
 
-/// The row of gradcheck for a function of x.
+/// The row that gradcheck reports for a function of x.
 inline GradcheckRow row_of(const std::function<Tensor()>& function, const Tensor& x,
                            const GradcheckOptions& options = {}) {
   return gradcheck(function, {{"x", x}}, options).rows.at(0);

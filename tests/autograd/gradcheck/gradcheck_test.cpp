@@ -71,7 +71,7 @@ double spoil_third(std::size_t i, double g) {
   return i == 3 ? std::numeric_limits<double>::quiet_NaN() : g;
 }
 
-/// The row of gradcheck for the softmax of n values with wrong gradients.
+/// The row that gradcheck reports for the softmax of n values with wrong gradients.
 GradcheckRow row_with(const Spoil& spoil, std::size_t n = 6, const GradcheckOptions& options = {}) {
   const Tensor x = random_leaf({n}, 1);
   return row_of([&] { return softmax(faulty(x, spoil)); }, x, options);
@@ -84,7 +84,7 @@ void check_is_caught(const GradcheckRow& row) {
 
 }  // namespace
 
-TEST_CASE("gradcheck catches zeros, a wrong sign, small factors and NaN that is not sampled") {
+TEST_CASE("gradcheck catches zeros, wrong signs, small factors, and NaN outside of the sample") {
   for (const double factor : {0.0, -1.0, 1.001}) check_is_caught(row_with(by_factor(factor)));
   check_is_caught(row_with(spoil_third));
   check_is_caught(row_with(spoil_third, 5000, {.max_coordinates = 1}));
@@ -148,7 +148,7 @@ TEST_CASE("a report passes if no row is wrong and at least one comparison is con
   CHECK(partly.passed());
 }
 
-TEST_CASE("gradcheck counts its verdicts and has a name for each") {
+TEST_CASE("gradcheck counts and names its verdicts") {
   const Tensor x = random_leaf({6}, 1);
   const Tensor y = random_leaf({6}, 2);
   const NamedTensor named[] = {{"x", x}, {"y", y}};
@@ -179,7 +179,7 @@ TEST_CASE("gradcheck uses shorter steps near the kink of a custom operation") {
   CHECK(gradient_error([&] { return apply(AbsoluteValue{}, nearer); }, {nearer}) < 1e-6);
 }
 
-TEST_CASE("gradcheck rejects a function that differs when branches are frozen") {
+TEST_CASE("gradcheck rejects a function whose value changes when branches are frozen") {
   const Tensor x = random_leaf({6}, 1);
   const auto two_faced = [&] {
     return execution_context().frozen_branches == nullptr ? relu(x) : square(x);
@@ -222,13 +222,13 @@ TEST_CASE("gradcheck reports each tensor with its name, shape, norm and worst co
   CHECK(report.rows[1].worst_relative_error == 0.0);
 }
 
-TEST_CASE("the norm of a gradient is positive for weights of either sign") {
+TEST_CASE("the norm of a gradient is positive for random weights of either sign") {
   const Tensor x = Tensor::scalar(3.0, DType::float64).set_requires_grad(true);
   const NamedTensor named[] = {{"x", x}};
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
     const auto report = gradcheck([&] { return square(x); }, named, {.seed = seed});
     CHECK(report.rows.at(0).gradient_norm == doctest::Approx(6.0));
-    // The sign of the weight does not change the signs of the two gradients either.
+    // The signs of the analytic and numeric gradients do not depend on the weight either.
     const auto at_coordinates =
         gradcheck([&] { return square(x); }, named, {.directions = 0, .seed = seed});
     CHECK(at_coordinates.rows.at(0).analytic == doctest::Approx(6.0));
@@ -245,7 +245,7 @@ TEST_CASE("the worst error of a report is the maximum over all rows") {
   CHECK(report.worst_relative_error() == 0.5);
 }
 
-TEST_CASE("gradcheck samples large tensors and checks all of small ones") {
+TEST_CASE("gradcheck samples coordinates of large tensors and checks all coordinates of small tensors") {
   const Tensor small = random_leaf({64}, 1);
   const Tensor large = random_leaf({65}, 2);
   const NamedTensor named[] = {{"small", small}, {"large", large}};
@@ -255,7 +255,7 @@ TEST_CASE("gradcheck samples large tensors and checks all of small ones") {
   CHECK(gradcheck([&] { return square(large); }, named, all).rows[1].coordinates.checked == 65);
 }
 
-TEST_CASE("gradcheck restores values to the bit and clears gradients") {
+TEST_CASE("gradcheck restores values exactly and clears gradients") {
   const Tensor x = random_leaf({5}, 1);
   const std::vector<double> before = values_of(x);
   gradient_error([&] { return exp(x); }, {x});
@@ -272,7 +272,7 @@ TEST_CASE("gradcheck ignores existing gradients") {
   CHECK(gradient_error([&] { return square(x); }, {x}) < 1e-9);
 }
 
-TEST_CASE("gradcheck records nothing on a tape that is active around it") {
+TEST_CASE("gradcheck records nothing on a tape that is active when it is called") {
   const Tensor x = random_leaf({5}, 1);
   const Tape tape;
   CHECK(gradient_error([&] { return square(x); }, {x}) < 1e-9);
@@ -286,7 +286,7 @@ TEST_CASE("gradcheck accepts a function that returns its input, or an empty tens
   CHECK(gradient_error([&] { return square(none); }, {none}) == 0.0);
 }
 
-TEST_CASE("gradcheck rejects float32 and tensors that require no gradient, by name") {
+TEST_CASE("gradcheck rejects float32 tensors and tensors that require no gradient, and names them") {
   const auto check = [](const Tensor& x) {
     const NamedTensor named[] = {{"encoder.weight", x}};
     gradcheck([&] { return square(x); }, named);
@@ -298,7 +298,7 @@ TEST_CASE("gradcheck rejects float32 and tensors that require no gradient, by na
                           [&] { check(Tensor::zeros({2}, DType::float64)); });
 }
 
-TEST_CASE("one wrong value is found at every place of a tensor of odd size") {
+TEST_CASE("gradcheck finds one wrong value at every position in a tensor of odd size") {
   for (const std::size_t size : {std::size_t{2}, std::size_t{7}, std::size_t{101}}) {
     const Tensor x = random_leaf({size}, 1);
     for (std::size_t place = 0; place < size; place += size == 101 ? 25 : 1) {
@@ -313,7 +313,7 @@ TEST_CASE("one wrong value is found at every place of a tensor of odd size") {
   }
 }
 
-TEST_CASE("gradcheck reports the wrong coordinate it found, although later directions are worse") {
+TEST_CASE("gradcheck reports a wrong coordinate even if later directions have larger errors") {
   const Tensor x = random_leaf({2}, 1);
   const auto both_wrong = [](std::size_t i, double g) { return i == 0 ? 1.001 * g : 3.0 * g; };
   const GradcheckRow row =
@@ -344,7 +344,7 @@ TEST_CASE("at a kink neither the mean of both slopes nor 0 agrees with the diffe
   }
 }
 
-TEST_CASE("differences across the end of the domain are inconclusive, shorter ones may agree") {
+TEST_CASE("differences across the end of the domain are inconclusive; shorter steps may agree") {
   const Tensor at_the_end = Tensor::full({1}, 1e-9, DType::float64).set_requires_grad(true);
   CHECK(row_of([&] { return sqrt(at_the_end); }, at_the_end).verdict ==
         GradcheckVerdict::inconclusive);
@@ -352,17 +352,18 @@ TEST_CASE("differences across the end of the domain are inconclusive, shorter on
   CHECK(row_of([&] { return sqrt(near); }, near).verdict == GradcheckVerdict::agrees);
 }
 
-TEST_CASE("directions that all cross a kink are inconclusive too") {
+TEST_CASE("random directions are inconclusive if all of them cross a kink") {
   const Tensor x = Tensor::from({3}, {1.0, 0.0, -1.0}, DType::float64).set_requires_grad(true);
   const GradcheckRow row =
       row_of([&] { return relu(x); }, x, {.directions = 2, .max_coordinates = 0});
   CHECK(row.verdict == GradcheckVerdict::inconclusive);
-  CHECK(row.directions.checked == 4);  // every replacement was inconclusive too
+  CHECK(row.directions.checked == 4);  // all replacements were inconclusive
   CHECK(row.directions.inconclusive == 4);
 }
 
-TEST_CASE("an error of 100 times the error of the differences is wrong, not inconclusive") {
-  // At the shortest steps exp(40 x) grows e-fold: differences are good to 3e-6 or so.
+TEST_CASE("a gradient is wrong, not inconclusive, if its error is 100 times the differences' error") {
+  // Over the shortest steps, exp(40 x) grows by a factor of e: differences are accurate to about
+  // 3e-6.
   const Tensor x = Tensor::full({4}, 0.1, DType::float64).set_requires_grad(true);
   for (const double error : {1e-3, 3e-4}) {
     const auto steep = [&] { return times(exp(scale(x, 40.0)), 1.0 + error); };
@@ -372,7 +373,7 @@ TEST_CASE("an error of 100 times the error of the differences is wrong, not inco
   }
 }
 
-TEST_CASE("cosine and factor compare the two gradients") {
+TEST_CASE("cosine and factor compare the analytic with the numeric gradient") {
   const Tensor x = random_leaf({8}, 1);
   const GradcheckRow half = row_of([&] { return times(square(x), 0.5); }, x);
   CHECK(half.cosine == doctest::Approx(1.0));
@@ -382,7 +383,7 @@ TEST_CASE("cosine and factor compare the two gradients") {
   CHECK(opposite.factor == doctest::Approx(-1.0));
 }
 
-TEST_CASE("with several outputs there is a row for each tensor, output by output") {
+TEST_CASE("a report for several outputs has a row for each output and tensor, ordered by output") {
   const Tensor x = random_leaf({4}, 1), y = random_leaf({2, 3}, 2), z = random_leaf({3}, 3);
   const NamedTensor named[] = {{"x", x}, {"y", y}, {"z", z}};
   const auto report = gradcheck_outputs(
@@ -405,7 +406,7 @@ TEST_CASE("with several outputs there is a row for each tensor, output by output
   CHECK(report.first_wrong->operation == "faulty");
 }
 
-TEST_CASE("a missing gradient of a tensor that the output depends on is wrong") {
+TEST_CASE("a missing gradient is wrong if the output depends on the tensor") {
   const Tensor x = random_leaf({4}, 1);
   const auto cut_off = [&] {
     return square(x.detach().to(DType::float64).set_requires_grad(true));
@@ -420,7 +421,7 @@ TEST_CASE("a gradient below the rounding error is reported as zero") {
   const auto nothing = [&] { return sum(x) - sum(x); };
   const GradcheckRow row = row_of(nothing, x);
   CHECK(row.zero);
-  CHECK(row.verdict == GradcheckVerdict::agrees);  // exactly, by the tape and by differences
+  CHECK(row.verdict == GradcheckVerdict::agrees);  // both gradients are exactly 0
   CHECK_FALSE(row_of([&] { return square(x); }, x).zero);
 }
 
@@ -436,7 +437,7 @@ TEST_CASE("values are restored when the function throws") {
   CHECK(values_of(x) == before);
 }
 
-TEST_CASE("a tensor without any comparison does not agree") {
+TEST_CASE("a tensor without any comparison is inconclusive") {
   const Tensor x = random_leaf({4}, 1);
   const GradcheckRow row =
       row_of([&] { return square(x); }, x, {.directions = 0, .max_coordinates = 0});
@@ -444,7 +445,7 @@ TEST_CASE("a tensor without any comparison does not agree") {
   CHECK_FALSE(row.worst_coordinate);
 }
 
-TEST_CASE("gradcheck rejects invalid options, no outputs and outputs that change shape") {
+TEST_CASE("gradcheck rejects invalid options, missing outputs and outputs that change shape") {
   const Tensor x = random_leaf({4}, 1);
   check_error<ValueError>("gradcheck:|0",
                           [&] { row_of([&] { return square(x); }, x, {.step = 0.0}); });

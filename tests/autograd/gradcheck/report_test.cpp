@@ -40,29 +40,28 @@ GradcheckRow wrong_by(double factor) {
 
 }  // namespace
 
-TEST_CASE("a place is given by its indices") {
+TEST_CASE("a position is printed as its indices") {
   CHECK(format_place({3, 5}, 7) == "[1, 2]");
   CHECK(format_place({}, 0) == "[]");
   CHECK(format_place({3, 5}, std::nullopt) == "a direction");
   CHECK(format_place({0, 5}, 0) == "");
 }
 
-TEST_CASE("a wrong gradient is explained with its place and both values") {
-  CHECK(
-      explanation(wrong_by(-1.0)) ==
-      "the gradient is -1 times the correct gradient: its sign is wrong; at [1, 2] backward gives "
-      "-1, finite differences give 1");
+TEST_CASE("a wrong gradient is explained with its position and both values") {
+  CHECK(explanation(wrong_by(-1.0)) ==
+        "the gradient is -1 times the correct one: its sign is wrong; at [1, 2] backward gives "
+        "-1, finite differences give 1");
 }
 
 TEST_CASE("a report names the likely cause of a factor that is a length, a size, two or a half") {
   CHECK(contains(explanation(wrong_by(5.0)), "axis 1 has length 5: a division by it is missing"));
   CHECK(contains(explanation(wrong_by(1.0 / 3.0)),
-                 "axis 0 has length 3: there is one division by it too many"));
+                 "axis 0 has length 3: there is one division too many by it"));
   CHECK(contains(explanation(wrong_by(15.0)), "a division by the size 15 is missing"));
-  CHECK(contains(explanation(wrong_by(1.0 / 15.0)), "one division by the size 15 too many"));
+  CHECK(contains(explanation(wrong_by(1.0 / 15.0)), "one division too many by the size 15"));
   CHECK(contains(explanation(wrong_by(2.0)), "counted twice"));
   CHECK(contains(explanation(wrong_by(0.5)), "one of two contributions"));
-  CHECK(contains(explanation(wrong_by(1.001)), "1.001 times the correct gradient: a factor"));
+  CHECK(contains(explanation(wrong_by(1.001)), "1.001 times the correct one: a factor"));
 }
 
 TEST_CASE("the report distinguishes zero, missing, non-finite and non-parallel gradients") {
@@ -79,13 +78,13 @@ TEST_CASE("the report distinguishes zero, missing, non-finite and non-parallel g
                  "the gradient is correct except for small or isolated errors; at"));
   row = wrong_by(0.9);
   row.cosine = 0.8;
-  CHECK(contains(explanation(row), "not a multiple of the correct gradient (cosine 0.8)"));
+  CHECK(contains(explanation(row), "not a multiple of the correct one (cosine 0.8)"));
   row.worst_relative_error = std::numeric_limits<double>::infinity();
   CHECK(contains(explanation(row), "the gradient is not finite"));
 }
 
 TEST_CASE(
-    "a wrong direction without conclusive coordinates has no cosine, and a row is a gradient") {
+    "the report of a wrong direction without conclusive coordinates has no cosine") {
   GradcheckReport report;
   report.rows = {wrong_by(1.0)};
   report.rows[0].cosine = report.rows[0].factor = std::nan("");
@@ -106,8 +105,7 @@ TEST_CASE("the report lists every tensor, tensors without a gradient, and the wr
   CHECK(text.starts_with("tensor  shape "));
   CHECK(contains(text, "\nx       (2, 3) "));
   CHECK(contains(text, "without a gradient:\n  other\n"));
-  CHECK(
-      contains(text, "wrong: x: the gradient is -1 times the correct gradient: its sign is wrong"));
+  CHECK(contains(text, "wrong: x: the gradient is -1 times the correct one: its sign is wrong"));
   CHECK(contains(text,
                  "first wrong operation: faulty (number 2 of 2 recorded), outside of layers, "
                  "inputs (2, 3)\n  input 1: the gradient is -1 times"));
@@ -136,7 +134,7 @@ TEST_CASE("the report of the first wrong operation has its number, layer, inputs
       "\n2 gradients: 1 agree, 1 wrong, 0 inconclusive; worst relative error 5.0e-01\n"));
 }
 
-TEST_CASE("the report lists gradients that are zero everywhere apart from missing ones") {
+TEST_CASE("the report lists zero gradients and missing gradients separately") {
   GradcheckReport report;
   report.rows = {wrong_by(1.0), wrong_by(1.0), wrong_by(1.0)};
   for (GradcheckRow& row : report.rows) row.verdict = GradcheckVerdict::agrees;
@@ -152,7 +150,7 @@ TEST_CASE("the report lists gradients that are zero everywhere apart from missin
                  "3 gradients: 3 agree, "));
 }
 
-TEST_CASE("the report lists norms that cannot be distinguished from zero, with the least norm") {
+TEST_CASE("the report lists norms too small to distinguish from zero, with the smallest distinct norm") {
   GradcheckReport report;
   report.rows = {wrong_by(1.0), wrong_by(1.0)};
   report.rows[0].verdict = GradcheckVerdict::agrees;
@@ -176,8 +174,8 @@ TEST_CASE("a report without a wrong operation suggests other causes") {
   GradcheckReport report;
   report.rows = {wrong_by(0.5)};
   CHECK(contains(to_string(report),
-                 "every operation is correct when checked separately: look for values that leave "
-                 "the tape "));
+                 "every operation passes on its own, with the inputs it had: look for values that "
+                 "leave the tape, "));
   CHECK(contains(to_string(report),
                  "; then check how contributions to one gradient are added, and look for values"));
   report.rows[0].verdict = GradcheckVerdict::inconclusive;
@@ -190,7 +188,7 @@ TEST_CASE("a report without a wrong operation suggests other causes") {
                  "as at [0, 4]\n"));
 }
 
-TEST_CASE("inconclusive comparisons are counted over coordinates and directions together") {
+TEST_CASE("the count of inconclusive comparisons includes coordinates and directions") {
   GradcheckReport report;
   report.rows = {wrong_by(1.0), wrong_by(1.0), wrong_by(1.0)};
   for (GradcheckRow& row : report.rows) row.verdict = GradcheckVerdict::inconclusive;
@@ -259,7 +257,7 @@ struct WrongBoth {
   }
 };
 
-/// Something that cannot be copied, and so cannot run again.
+/// An operation that cannot be copied, and therefore cannot run again.
 struct Unique {
   static constexpr const char* name = "unique";
   std::unique_ptr<int> own = std::make_unique<int>(0);
@@ -275,7 +273,7 @@ GradcheckReport report_of(const std::function<Tensor()>& function, const Tensor&
 
 }  // namespace
 
-TEST_CASE("the first wrong operation is named with its place in the run and its layer") {
+TEST_CASE("the first wrong operation is reported with its number and its layer") {
   const Tensor x = random_leaf({2, 3}, 1);
   static const std::string& path = interned_path("encoder.layers.1.ff");
   const auto report = report_of(
@@ -330,7 +328,7 @@ TEST_CASE("only operations that the wrong output depends on are checked") {
   CHECK(report.first_wrong->inputs == std::vector<Shape>{{2}});
 }
 
-TEST_CASE("a missing gradient is no error if the gradient of the output is zero") {
+TEST_CASE("a missing gradient is not an error if the gradient of the output is zero") {
   const Tensor x = random_leaf({3}, 1);
   const Tensor mask = Tensor::from({3}, {0.0, 1.0, 1.0}, DType::float64);
   const auto leaves_out_first = [](std::size_t i, double g) { return i == 0 ? 0.0 : g; };
@@ -346,7 +344,7 @@ TEST_CASE("first_wrong is empty if no operation is wrong, or if `locate` is fals
   CHECK_FALSE(report_of([&] { return times(x, 2.0); }, x, {.locate = false}).first_wrong);
 }
 
-TEST_CASE("an operation that cannot be copied is left out") {
+TEST_CASE("the search for the first wrong operation skips operations that cannot be copied") {
   const Tensor x = random_leaf({3}, 1);
   const auto report = report_of([&] { return times(apply(Unique{}, x), 2.0); }, x);
   REQUIRE(report.first_wrong);

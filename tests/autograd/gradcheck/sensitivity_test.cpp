@@ -41,7 +41,7 @@ Spoil all_wrong(double relative) {
   return [=](std::size_t, double g) { return (1.0 + relative) * g; };
 }
 
-/// Values with a far smaller number 17. The gradient of its square is far smaller, too.
+/// Values of which element 17 is far smaller than the others, and so is the gradient of its square.
 Tensor with_a_small_value(std::size_t size, double small) {
   Tensor x = random_leaf({size}, 1);
   x.mutable_values<double>()[17] = small;
@@ -58,9 +58,9 @@ struct Fault {
 std::vector<Fault> faults() {
   return {
       {"one of 40,000 values by 1e-4", random_leaf({200, 200}, 1), one_wrong(12345, 1e-4)},
-      {"one of 40,000, of a scalar", random_leaf({200, 200}, 1), one_wrong(12345, 1e-4), true},
+      {"one of 40,000 values, scalar output", random_leaf({200, 200}, 1), one_wrong(12345, 1e-4), true},
       {"one of 1,000,000 by 5e-4", random_leaf({1000, 1000}, 1), one_wrong(765432, 5e-4)},
-      {"one of 1,000,000, of a scalar", random_leaf({1000, 1000}, 1), one_wrong(765432, 5e-4),
+      {"one of 1,000,000 values, scalar output", random_leaf({1000, 1000}, 1), one_wrong(765432, 5e-4),
        true},
       {"3e-7 of the RMS, doubled", with_a_small_value(40, 3e-7), one_wrong(17, 1.0)},
       {"3e-8 of the RMS, doubled", with_a_small_value(40, 3e-8), one_wrong(17, 1.0)},
@@ -71,7 +71,7 @@ std::vector<Fault> faults() {
 
 }  // namespace
 
-TEST_CASE("gradcheck finds small faults, and none in correct gradients of the same functions") {
+TEST_CASE("gradcheck finds small faults and accepts correct gradients of the same functions") {
   for (const Fault& fault : faults()) {
     CAPTURE(fault.what);
     const auto function = [&](const Spoil& spoil) {
@@ -87,7 +87,7 @@ TEST_CASE("gradcheck finds small faults, and none in correct gradients of the sa
   }
 }
 
-TEST_CASE("a gradient 1e-14 times the others is too small, whether wrong or correct") {
+TEST_CASE("a gradient that is 1e-14 times the others is too small, whether wrong or correct") {
   const Tensor x = random_leaf({8}, 1), y = random_leaf({8}, 2);
   for (const double factor : {1.0, 3.0}) {
     const GradcheckReport report =
@@ -101,7 +101,7 @@ TEST_CASE("a gradient 1e-14 times the others is too small, whether wrong or corr
   }
 }
 
-TEST_CASE("a wrong gradient 1e-12 times the others does not agree") {
+TEST_CASE("a wrong gradient that is 1e-12 times the others does not agree") {
   const Tensor x = random_leaf({8}, 1), y = random_leaf({8}, 2);
   const GradcheckReport report =
       gradcheck([&] { return sum(square(x)) + scale(sum(square(times(y, 3.0))), 1e-12); },
@@ -134,8 +134,8 @@ TEST_CASE("a correct gradient of a noisy function is not reported as wrong") {
   }
 }
 
-TEST_CASE("gradcheck measures noise farther away if the function changes by less than rounding") {
-  // Values are multiples of 2^-52, and they change by 1e-9 times the distance.
+TEST_CASE("gradcheck measures noise over longer steps if short steps change less than rounding") {
+  // Values are multiples of 2^-52, and a step changes them by 1e-9 times its length.
   const Tensor one = Tensor::ones({6}, DType::float64);
   Tensor x = random_leaf({6}, 1);
   const Objectives objectives(
@@ -149,7 +149,7 @@ TEST_CASE("gradcheck measures noise farther away if the function changes by less
   CHECK(noise < 1e-15);
 }
 
-TEST_CASE("gradients of a loss that is rounded to zero are too small, and wrong ones are wrong") {
+TEST_CASE("if a loss is rounded to zero, correct gradients are too small and wrong gradients wrong") {
   for (const double margin : {38.0, 40.0, 50.0, 700.0}) {
     CAPTURE(margin);
     Tensor x = Tensor::from({{margin, 0}, {0, margin}}, DType::float64);
@@ -210,7 +210,7 @@ constexpr Thresholds by{.scale = 1e-8, .zero = 1e-12, .tolerance = 1e-6};
 
 }  // namespace
 
-TEST_CASE("a non-finite gradient is wrong by an infinite error, regardless of the differences") {
+TEST_CASE("a non-finite gradient is wrong with an infinite error, for any finite differences") {
   for (const double analytic : {not_a_number, inf, -inf}) {
     for (const double numeric : {0.0, 1.0, not_a_number, inf}) {
       const Comparison found = compare(analytic, {.value = numeric, .error = 1e-12}, by);
@@ -227,7 +227,7 @@ TEST_CASE("non-finite differences make a finite gradient wrong") {
   }
 }
 
-TEST_CASE("the error of a small gradient is relative to it") {
+TEST_CASE("the error of a small gradient is relative to the gradient") {
   const Comparison found = compare(1.001e-4, {.value = 1e-4, .error = 1e-13}, by);
   CHECK(found.verdict == GradcheckVerdict::wrong);
   CHECK(found.relative_error == doctest::Approx(0.001 / 1.001));
@@ -252,7 +252,7 @@ TEST_CASE("a gradient is wrong if its error is at least 100 times the error of t
   CHECK(detectable_error(1e-14, 1e-10) == 1e-10);
 }
 
-TEST_CASE("differences are conclusive up to 100 tolerances and wrong beyond ten errors") {
+TEST_CASE("differences with an error above 100 times the tolerance are inconclusive") {
   using enum GradcheckVerdict;
   CHECK(compare(1.0, {.value = 1.0, .error = 0.9e-4}, by).verdict == agrees);
   CHECK(compare(1.0, {.value = 1.0, .error = 1.1e-4}, by).verdict == inconclusive);
@@ -279,7 +279,7 @@ TEST_CASE("a gradient below the rounding error is too small unless the differenc
   CHECK(compare(0.9e-12, {.value = 0.0, .error = 1e-12}, by).verdict == inconclusive);
 }
 
-TEST_CASE("an estimate is good enough at 1/1000 of the tolerance, of the gradient or its scale") {
+TEST_CASE("a good enough estimate has an error below 1/1000 of the tolerance") {
   CHECK(by.good_enough(2.0) == doctest::Approx(2e-9));
   CHECK(by.good_enough(-2.0) == doctest::Approx(2e-9));
   CHECK(by.good_enough(0.0) == doctest::Approx(1e-17).scale(0.0));

@@ -45,7 +45,7 @@ std::vector<float> kept(std::uint64_t key, double rate, std::size_t n) {
   return y;
 }
 
-/// The number of places where both a[i] and b[i + shift] are dropped, minus its expectation for
+/// The number of positions where both a[i] and b[i + shift] are dropped, minus its expectation for
 /// independent draws, in standard deviations.
 double deviation(const std::vector<float>& a, const std::vector<float>& b, std::size_t shift,
                  double rate) {
@@ -58,7 +58,7 @@ double deviation(const std::vector<float>& a, const std::vector<float>& b, std::
 
 }  // namespace
 
-TEST_CASE("the dropout kernel drops at rates that 16 bits cannot represent, and keeps the mean") {
+TEST_CASE("the dropout kernel preserves the mean at rates that 16 bits cannot represent") {
   constexpr std::size_t n = std::size_t{1} << 24, part = std::size_t{1} << 18;
   const std::vector<float> ones(part, 1.0F);
   std::vector<float> y(part);
@@ -93,7 +93,7 @@ TEST_CASE("the scale of kept elements compensates for the rate, to 48 bits") {
 
 TEST_CASE("an element whose upper 16 bits equal the rate's is decided by 32 more bits") {
   constexpr std::size_t n = std::size_t{1} << 20;
-  // The rates are on either side of the bits of one element, at a distance of 2^-48.
+  // The two rates are 2^-48 apart, below and above the random number of one element.
   std::size_t tied = 0;
   for (std::size_t i = 0; i < n && tied < 3; ++i) {
     alignas(64) std::uint32_t words[philox_group];

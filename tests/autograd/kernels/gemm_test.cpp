@@ -21,8 +21,8 @@ using namespace tapestry::kernels;
 
 namespace {
 
-/// Uneven values. Elements between the rows and after the last row are NaN: a product must not use
-/// them, not even times 0.
+/// Irregular values. Elements between the rows and after the last row are NaN: a product must not
+/// use them, even multiplied by 0.
 template <class T>
 struct Matrix {
   std::size_t rows, columns, stride;
@@ -53,7 +53,7 @@ using Gemm = void (*)(std::size_t, std::size_t, std::size_t, T, Operand<T>, Oper
 template <class T>
 void by_packed(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
                Target<T> out, std::size_t out_stride, const T* bias) {
-  use_kernels(TAPESTRY_INSTRUCTION_SET);  // pack_operand() uses the kernels in use
+  use_kernels(TAPESTRY_INSTRUCTION_SET);  // pack_operand() uses the selected kernels
   gemm_packed<T>(m, scale, a, PackedOperand<T>(k, n, b), out, out_stride, bias);
 }
 
@@ -168,7 +168,7 @@ TEST_CASE("gemm agrees with triple loops for all transpositions and odd sizes") 
   }
 }
 
-TEST_CASE("products beyond the size of a split agree with triple loops, tall and wide") {
+TEST_CASE("tall and wide products larger than a split agree with triple loops") {
   const std::size_t sizes[][3] = {{200, 50, 40},  {50, 203, 40}, {601, 40, 33}, {33, 601, 40},
                                   {129, 129, 65}, {30, 40, 513}, {61, 33, 1024}};
   for (const auto& [m, n, k] : sizes) {
@@ -180,7 +180,7 @@ TEST_CASE("products beyond the size of a split agree with triple loops, tall and
   }
 }
 
-TEST_CASE("gemm over an inner extent of 0 gives zeros, or leaves the values it adds to") {
+TEST_CASE("gemm with an inner extent of 0 writes zeros, or adds nothing") {
   for (const bool add : {false, true}) {
     check_product<float>(gemm<float>, {3, 4, 0, false, false, add, 2});
     check_product<double>(gemm<double>, {3, 4, 0, true, true, add, 0});
@@ -225,7 +225,7 @@ TEST_CASE("gemm adds a bias to every row once, for any inner extent and block sh
   }
 }
 
-TEST_CASE("gemm has the same bits on any number of threads") {
+TEST_CASE("gemm is bit-identical on any number of threads") {
   const std::size_t sizes[][3] = {{300, 64, 64}, {64, 300, 64},  {257, 255, 129}, {40, 40, 400},
                                   {3, 300, 700}, {61, 33, 1024}, {97, 131, 530}};
   for (const auto& [m, n, k] : sizes) {
@@ -243,7 +243,7 @@ TEST_CASE("gemm has the same bits on any number of threads") {
   }
 }
 
-TEST_CASE("the bits of an element of gemm do not depend on the other rows and columns") {
+TEST_CASE("an element of a gemm result is bit-identical for any other rows and columns") {
   if (matmul_in_use() == Matmul::openblas) return;  // its bits depend on the number of rows
   constexpr std::size_t m = 97, n = 131, k = 530;
   for (const bool transposed : {false, true}) {
@@ -276,12 +276,12 @@ TEST_CASE("gemm_serial works inside the pieces of parallel_for") {
   for (const auto& result : results) CHECK(result == results[0]);
 }
 
-/// Products around the sizes of the tiles and blocks that they are computed in: tiles of 12 (or 6)
-/// rows and two vectors, over blocks of 256 along k and of 16 tiles' rows.
+/// Tests products with sizes around those of tiles and blocks. Tiles have 12 (or 6) rows and two
+/// vectors; blocks have 256 elements along k and the rows of 16 tiles.
 namespace {
 
-/// All functions for matrix products, for all transpositions: written to dense rows, and scaled,
-/// with a bias, added to rows with gaps.
+/// Checks all functions for matrix products and all transpositions, first written to dense rows,
+/// then scaled, with a bias and added to rows with gaps.
 template <class T>
 void check_own(std::size_t m, std::size_t n, std::size_t k) {
   for (const Gemm<T> product : own_products<T>) {
@@ -312,7 +312,7 @@ void check_widths() {
   }
 }
 
-/// Products of all kinds in one block of k and in several.
+/// Checks products of all kinds with one block of k and with several blocks.
 template <class T>
 void check_blocks_of_k() {
   for (const std::size_t k : {1, 255, 256, 257, 511, 512, 513}) {
@@ -327,7 +327,7 @@ void check_blocks_of_k() {
   }
 }
 
-/// The places of `out` (m, n) that are NaN.
+/// The positions in `out` (m, n) that are NaN.
 std::vector<std::size_t> nan_places(const std::vector<float>& out) {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -354,17 +354,17 @@ TEST_CASE("gemm of a full block of rows, packed for many panels, is correct and 
   }
 }
 
-TEST_CASE("gemm agrees with triple loops around the widths of tiles, b packed or not") {
+TEST_CASE("gemm agrees with triple loops around the widths of tiles, with b packed and not packed") {
   check_widths<float>();
   check_widths<double>();
 }
 
-TEST_CASE("gemm agrees with triple loops around blocks of k, with a bias, written and added") {
+TEST_CASE("gemm with a bias agrees with triple loops around blocks of k, written and added") {
   check_blocks_of_k<float>();
   check_blocks_of_k<double>();
 }
 
-TEST_CASE("gemm has the same bits with a right operand that was packed beforehand") {
+TEST_CASE("gemm is bit-identical with a right operand that was packed beforehand") {
   if (sizeof(Vec<float>) < 32) return;  // BLAS computes the product; its bits may differ
   for (const std::size_t m : {1, 36, 37, 200}) {
     for (const bool transposed : {false, true}) {

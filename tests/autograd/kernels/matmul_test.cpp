@@ -36,12 +36,12 @@ std::ptrdiff_t count_threads() {
 
 }  // namespace
 
-TEST_CASE("products of OpenBLAS on our threads start no threads of OpenBLAS") {
+TEST_CASE("OpenBLAS products on Tapestry's threads do not start OpenBLAS threads") {
   const MatmulBefore before;
   const RandomStream random(3);
   const Tensor a = random_normal({300, 300}, random.at(0));
   use_matmul(Matmul::openblas);
-  matmul(a, a);  // starts our threads; OpenBLAS restarts its threads if a fork has ended them
+  matmul(a, a);  // starts Tapestry's threads; OpenBLAS restarts its threads if a fork has ended them
   const std::ptrdiff_t threads = count_threads();
   for (int i = 0; i < 3; ++i) matmul(a, a);
   CHECK(count_threads() == threads);
@@ -79,7 +79,7 @@ std::uint64_t counted(F&& run) {
 
 }  // namespace
 
-TEST_CASE("FlopCounter counts each product once, 2 flops for each multiply-add, small or large") {
+TEST_CASE("FlopCounter counts each small or large product once, as 2 flops per multiply-add") {
   for (const std::size_t n : {1, 7, 96}) {
     CAPTURE(n);
     const std::size_t m = n + 1;
@@ -111,7 +111,7 @@ TEST_CASE("products count no flops without a FlopCounter") {
   CHECK(counter.count() == before);
 }
 
-TEST_CASE("a FlopCounter continues to count after the end of another one") {
+TEST_CASE("a FlopCounter continues to count after a nested FlopCounter has ended") {
   const FlopCounter counter;
   const std::uint64_t before = counter.count();
   { const FlopCounter short_lived; }

@@ -33,7 +33,7 @@ std::size_t taken_by(std::size_t bytes) {
 
 }  // namespace
 
-// In a guarded run blocks do not come from the pool.
+// In a guarded run, blocks do not come from the pool.
 TEST_SUITE_BEGIN("memory pool" * doctest::skip(test::is_guarded_run()));
 
 TEST_CASE("every block starts on a 64-byte boundary and has at least the requested size") {
@@ -46,7 +46,7 @@ TEST_CASE("every block starts on a 64-byte boundary and has at least the request
   }
 }
 
-TEST_CASE("size classes are 64 bytes apart up to 512 and four to each power of two beyond") {
+TEST_CASE("size classes are 64 bytes apart up to 512 bytes, then four per power of two") {
   const std::pair<std::size_t, std::size_t> classes[] = {
       {0, 64},      {1, 64},        {64, 64},       {65, 128},     {128, 128}, {129, 192},
       {192, 192},   {193, 256},     {256, 256},     {257, 320},    {448, 448}, {449, 512},
@@ -66,7 +66,7 @@ TEST_CASE("a released block is reused by the next request of its size class") {
   CHECK(memory_statistics().system_allocations == allocations);
 }
 
-/// Larger than any block of another test, and never touched.
+/// Larger than any block of another test, and never written.
 constexpr std::size_t huge = std::size_t{1} << 28;
 
 TEST_CASE("a free block of up to twice the size is reused if the pool would become too large") {
@@ -117,7 +117,7 @@ TEST_CASE("a pool of many small blocks is not searched for unused memory at ever
   std::vector<Memory> others;
   for (int i = 0; i < 100; ++i) others.emplace_back(other);
   CHECK(detail::searches_for_unused() - before <= 1);
-  // A block that can be released is found again.
+  // The pool still finds and releases a large free block.
   { const Memory large(40 << 20); }
   const std::size_t reserved = memory_statistics().bytes_reserved;
   for (int i = 0; i < 10; ++i) others.emplace_back(other);
@@ -127,7 +127,7 @@ TEST_CASE("a pool of many small blocks is not searched for unused memory at ever
   release_unused_memory();
 }
 
-TEST_CASE("release_unused_memory() returns exactly the unused blocks to the system") {
+TEST_CASE("release_unused_memory() returns all unused blocks to the system and no others") {
   constexpr std::size_t large = std::size_t{40} << 20;
   release_unused_memory();
   const std::size_t before = memory_statistics().bytes_reserved;
@@ -160,7 +160,7 @@ TEST_CASE("release_unused_memory() returns small free blocks too") {
   }
 }
 
-TEST_CASE("release_unused_memory() returns regions without a used block, and no part of others") {
+TEST_CASE("release_unused_memory() returns only whole regions without a used block") {
   constexpr std::size_t bytes = std::size_t{1} << 20;
   std::vector<Memory> held;
   for (std::size_t i = 0; i < 100; ++i) {
@@ -175,7 +175,7 @@ TEST_CASE("release_unused_memory() returns regions without a used block, and no 
   CHECK(held[0].data()[bytes - 1] == std::byte{99});
 }
 
-TEST_CASE("a block is released with its last handle") {
+TEST_CASE("a block is released when its last handle is destroyed") {
   const std::size_t before = pool_bytes();
   Memory memory(640);
   CHECK(memory.unique());
@@ -231,7 +231,7 @@ TEST_CASE("require_address_space() accepts small sizes and rejects 2^60 bytes") 
   CHECK_THROWS_AS(require_address_space(std::size_t{1} << 60), OutOfMemory);
 }
 
-TEST_CASE("blocks held at once do not overlap") {
+TEST_CASE("blocks in use at the same time do not overlap") {
   std::vector<Memory> held;
   for (std::size_t i = 0; i < 40; ++i) {
     held.emplace_back(300);
@@ -242,7 +242,7 @@ TEST_CASE("blocks held at once do not overlap") {
   }
 }
 
-TEST_CASE("threads take and release at the same time without losing a block") {
+TEST_CASE("threads can allocate and release blocks at the same time without losing a block") {
   const std::size_t before = pool_bytes();
   const auto work = [] {
     std::vector<Memory> held;

@@ -35,7 +35,7 @@ TEST_CASE("every piece runs once, on 1, 2 and 8 threads") {
   }
 }
 
-TEST_CASE("all pieces have ended when parallel_for returns") {
+TEST_CASE("all pieces have finished when parallel_for returns") {
   const Threads count(8);
   std::atomic<int> ended = 0;
   parallel_for(64, [&](std::size_t) {
@@ -94,7 +94,7 @@ TEST_CASE("a nested parallel_for runs its pieces once, in order, on the thread o
     for (const auto& inner : order) {
       CHECK(inner == std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
     }
-    // With one thread the outer call is not parallel, but there is no other thread either.
+    // With one thread, the outer call is not parallel, but no other thread exists.
     CHECK(elsewhere == 0);
   }
 }
@@ -159,7 +159,7 @@ TEST_CASE("set_num_threads(): if the system starts fewer threads, they do all th
   REQUIRE(child >= 0);
   if (child == 0) {
     const rlimit no_more{1, 1};
-    ::setrlimit(RLIMIT_AS, &no_more);  // no room for stacks
+    ::setrlimit(RLIMIT_AS, &no_more);  // no memory for thread stacks
     set_num_threads(256);
     std::atomic<int> ended = 0;
     parallel_for(400, [&](std::size_t) { ++ended; });
@@ -194,7 +194,7 @@ TEST_CASE("ranges cover [0, n) without overlap and do not depend on the number o
   }
 }
 
-TEST_CASE("rows are divided into pieces with about equal numbers of elements, at least one row") {
+TEST_CASE("rows are divided into pieces of one or more rows with about equal numbers of elements") {
   const auto pieces_of = [](std::size_t rows, std::size_t columns) {
     std::atomic<std::size_t> pieces = 0, covered = 0;
     parallel_rows(rows, columns, [&](std::size_t begin, std::size_t end) {

@@ -52,7 +52,7 @@ TEST_CASE("portable functions are as accurate as documented") {
             0.0, 20000.0) < 24.0);
 }
 
-TEST_CASE("portable functions at the ends of their domains") {
+TEST_CASE("portable functions are correct at the ends of their domains") {
   CHECK(portable::exp(0.0) == 1.0);
   CHECK(portable::exp(-inf) == 0.0);
   CHECK(portable::exp(710.0) == inf);
@@ -67,7 +67,7 @@ TEST_CASE("portable functions at the ends of their domains") {
   CHECK(portable::cos(0.0) == 1.0);
 }
 
-TEST_CASE("portable powers with small integers are products, exact where the products are exact") {
+TEST_CASE("portable powers with small integer exponents are exact where products are exact") {
   CHECK(portable::pow(2.0, -1.0) == 0.5);
   CHECK(portable::pow(2.0, 10.0) == 1024.0);
   CHECK(portable::pow(-2.0, 3.0) == -8.0);

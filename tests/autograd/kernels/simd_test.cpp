@@ -85,7 +85,7 @@ void check_map_and_sum() {
   }
 }
 
-/// Of 37 equal products, written or added to equal values, the number that differ from the first.
+/// The number of 37 equal products, written or added to equal values, that differ from the first.
 template <class T>
 std::size_t uneven_products(bool add) {
   std::size_t uneven = 0;
@@ -102,7 +102,7 @@ std::size_t uneven_products(bool add) {
 
 }  // namespace
 
-TEST_CASE("the result of map for an element does not depend on its place in the array") {
+TEST_CASE("the result of map for an element does not depend on its position in the array") {
   for (const bool add : {false, true}) {
     CHECK(uneven_products<float>(add) == 0);
     CHECK(uneven_products<double>(add) == 0);
@@ -143,7 +143,7 @@ TEST_CASE("map does not mix lanes: NaN stays in its element") {
 
 namespace {
 
-/// Many numbers of both signs, and the limits of exp and adjacent numbers.
+/// Many numbers of both signs, the limits of exp and the numbers adjacent to the limits.
 template <class T>
 std::vector<T> arguments() {
   constexpr bool single = std::is_same_v<T, float>;
@@ -151,7 +151,7 @@ std::vector<T> arguments() {
   constexpr int count = 200'000;
   std::vector<T> x;
   for (int i = -count; i <= count; ++i) x.push_back(range * static_cast<T>(i) / T(count));
-  // From subnormal e^x to the next binades, where the exponent of a product may be too small.
+  // From subnormal e^x to the binades above, where the exponent of a product may be too small.
   const T low = single ? T(-88) : T(-710);
   for (int i = 0; i < count; ++i) x.push_back(low + T(3) * static_cast<T>(i) / T(count));
   for (const T limit : {-range, low, T(-0.0), T(0), std::numeric_limits<T>::max(),

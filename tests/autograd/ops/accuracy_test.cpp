@@ -18,7 +18,7 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-/// Vectorized functions against long double, over the whole range of their arguments.
+/// Compares vectorized functions with long double over the whole range of their arguments.
 namespace {
 
 using Exact = long double (*)(long double);
@@ -57,7 +57,8 @@ long double ulp(long double x) {
                               std::numeric_limits<T>::digits);
 }
 
-/// Numbers of every binade and both signs, subnormal ones too, and many between -1000 and 1000.
+/// Numbers of every binade and both signs, including subnormal numbers, and many between -1000 and
+/// 1000.
 template <class T>
 std::vector<double> arguments() {
   using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
@@ -152,7 +153,7 @@ TEST_CASE("exp of very negative numbers is subnormal, not 0") {
   CHECK(exp_of(-746.0, DType::float64) == 0.0);
 }
 
-TEST_CASE("gelu of a number whose square overflows is the number, even next to other numbers") {
+TEST_CASE("gelu(x) is x for positive x whose square overflows, even next to other numbers") {
   for (const double x : {1e70, 1e154, 1e200, 1e308}) {
     const Tensor y = gelu(Tensor::from({x, 1.0, -x, x, x, x, x, 0.0, x, x, x}, DType::float64));
     const std::vector<double> found = values_of(y);

@@ -38,7 +38,7 @@ struct Unit {
 };
 constexpr Unit units[] = {{swiglu, silu}, {geglu, gelu}};
 
-/// The largest relative error of f at even steps from -12 to -1.
+/// The largest relative error of f at evenly spaced points from -12 to -1.
 double error_in_tail(Tensor (*f)(const Tensor&), double (*expected)(double), DType dtype) {
   double worst = 0.0;
   for (double x = -12.0; x <= -1.0; x += 0.01) {
@@ -88,7 +88,7 @@ TEST_CASE("relu drops a gradient that is NaN where its output is 0") {
   CHECK(values_of(x.grad()) == std::vector<double>{0, 3});
 }
 
-TEST_CASE("gelu and gelu_tanh keep their precision far down the negative tail") {
+TEST_CASE("gelu and gelu_tanh are accurate far into the negative tail") {
   const auto exact_gelu = [](double x) { return 0.5 * x * std::erfc(-x / std::numbers::sqrt2); };
   CHECK(error_in_tail(gelu, exact_gelu, DType::float64) < 1e-11);
   CHECK(error_in_tail(gelu, exact_gelu, DType::float32) < 2e-5);
@@ -99,7 +99,7 @@ TEST_CASE("gelu and gelu_tanh keep their precision far down the negative tail") 
   CHECK(error_in_tail(gelu_tanh, exact_tanh, DType::float64) < 1e-11);
 }
 
-TEST_CASE("the gradient of gelu agrees with finite differences where pieces of erfc meet") {
+TEST_CASE("the gradient of gelu agrees with finite differences at the borders of the pieces of erfc") {
   const double joint_1 = 0.65 * std::numbers::sqrt2, joint_2 = 2.2 * std::numbers::sqrt2;
   const Tensor x = exact({joint_1, -joint_1, joint_2, -joint_2}).set_requires_grad(true);
   CHECK(gradient_error([&] { return gelu(x); }, {x}) < 1e-6);
@@ -164,7 +164,7 @@ TEST_CASE("gated units multiply the first half of a row by the activation of the
 }
 
 // Compilers may fuse a product and a sum in one place but not in another.
-TEST_CASE("a gated unit has the values and gradients of its parts, to the last digits") {
+TEST_CASE("values and gradients of a gated unit agree with separate operations up to rounding") {
   for (const Unit& unit : units) {
     for (const DType dtype : dtypes) {
       for (const std::size_t n : {1, 2, 7, 8, 9, 16, 17, 40}) {

@@ -18,11 +18,10 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-/// Masks and non-finite values. Masks are compared with -inf in scores in
-/// attention_test.cpp too.
+/// Tests masks and non-finite values. attention_test.cpp also compares masks with scores of -inf.
 namespace {
 
-/// Row b of the first axis of x, of `parts`.
+/// Part b of x, which is divided into `parts` equal parts.
 std::vector<double> part(const std::vector<double>& x, std::size_t parts, std::size_t b) {
   const auto n = static_cast<std::ptrdiff_t>(x.size() / parts);
   const auto begin = x.begin() + static_cast<std::ptrdiff_t>(b) * n;
@@ -167,7 +166,7 @@ TEST_CASE("NaN and infinity at masked keys change no value and no gradient, even
   struct Size {
     std::size_t queries, keys, width = 4;
   };
-  // More than one tile of queries; more keys than a product takes at once; more than a vector.
+  // More than one tile of queries, more keys than one product handles, rows wider than a vector.
   for (const Size& size : {Size{70, 67}, Size{3, 530}, Size{5, 20, 44}}) {
     const std::size_t queries = size.queries, keys = size.keys;
     CAPTURE(keys);
@@ -249,7 +248,7 @@ TEST_CASE("attention with scores of +-1e4 has weights 0, 1 and 1/2, and finite g
   }
 }
 
-TEST_CASE("additive attention with saturated and infinite sums has scores +-w, finite gradients") {
+TEST_CASE("additive attention with saturated and infinite sums has scores +-w and finite gradients") {
   const double e = std::exp(1.0);
   check_worked({worked("saturated",
                        {exact({1, 1, 1}, {0}), exact({1, 3, 1}, {1e4, -1e4, inf}),
@@ -275,7 +274,7 @@ TEST_CASE("scores of -inf act as masks, even if all scores of a query are -inf")
   }
 }
 
-TEST_CASE("a score of +inf makes exactly the queries that may attend to it NaN") {
+TEST_CASE("a score of +inf gives NaN only to the queries that may attend to its key") {
   for (const DType dtype : dtypes) {
     const Tensor q = column({1, 1, 1}, dtype);
     const auto y = values_of(attend(q, column({1, 2, inf}, dtype), q, AttentionMask::causal()));

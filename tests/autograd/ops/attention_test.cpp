@@ -128,7 +128,7 @@ TEST_CASE("attention gives hand-worked weights and values") {
   });
 }
 
-TEST_CASE("attention equals its composition from small operations, values and gradients") {
+TEST_CASE("values and gradients of attention equal those of a composition of small operations") {
   struct Case {
     std::size_t n_q, n_k;
     AttentionOptions options;
@@ -168,7 +168,7 @@ TEST_CASE("attention equals its composition from small operations, values and gr
   }
 }
 
-TEST_CASE("the weights of attention times the values are the output, over many tiles too") {
+TEST_CASE("the attention weights times the values equal the output, even over many tiles") {
   const Tensor x = random_leaf({1, 150, 2}, 1), v = random_leaf({1, 150, 2}, 2);
   const AttentionMask mask = AttentionMask::window(8);
   const Tensor weights = attention_weights(x, x, {.mask = mask});
@@ -176,7 +176,7 @@ TEST_CASE("the weights of attention times the values are the output, over many t
   check_values(attend(x, x, v, mask), values_of(y), 1e-9);
 }
 
-TEST_CASE("ALiBi has the slopes of the paper and, for any number of heads, of its reference code") {
+TEST_CASE("ALiBi slopes equal the paper's and, for any number of heads, the reference code's") {
   CHECK(slopes(1) == std::vector<double>{std::exp2(-8)});
   CHECK(slopes(8) ==
         std::vector<double>{1. / 2, 1. / 4, 1. / 8, 1. / 16, 1. / 32, 1. / 64, 1. / 128, 1. / 256});
@@ -214,7 +214,7 @@ TEST_CASE("the gradients of attention with dropout of the weights agree with fin
   }
 }
 
-TEST_CASE("attention dropout keeps the mean at rates near 1, and backward drops what forward did") {
+TEST_CASE("attention dropout keeps the mean at rates near 1, and backward drops the same weights") {
   // All weights are 1 / n and all values 1: an output is the sum of its kept weights.
   constexpr std::size_t batch = 4, n = 1024, heads = 4;
   constexpr auto count = static_cast<double>(batch * heads * n * n);
@@ -327,7 +327,7 @@ TEST_CASE("attention rejects shapes that do not fit") {
   }
 }
 
-TEST_CASE("rotary turns each pair of adjacent elements by the position times base^(-2i / d)") {
+TEST_CASE("rotary rotates each pair of adjacent elements by the position times base^(-2i / d)") {
   const double c = std::cos(0.1), s = std::sin(0.1), c2 = std::cos(0.2), s2 = std::sin(0.2);
   const Tensor x = exact({1, 3, 4}, {1, 0, 0, 2, 1, 0, 0, 2, 1, 0, 0, 2});
   const Tensor y = exact({1, 3, 4}, {1, 0, 0, 2,                               //
@@ -343,7 +343,7 @@ TEST_CASE("rotary turns each pair of adjacent elements by the position times bas
   }
 }
 
-TEST_CASE("rotary: a token at position p has the same bits for every start position") {
+TEST_CASE("rotary is bit-identical for a token at position p with every start position") {
   const Tensor x = random_leaf({1, 40, 6}, 1);
   const Tensor whole = rotary(x);
   for (const std::ptrdiff_t first : {1, 15, 16, 21}) {

@@ -73,7 +73,7 @@ TEST_CASE("comparisons broadcast, reject shapes that do not fit, and have no gra
   CHECK(tape.size() == 0);
 }
 
-TEST_CASE("maximum and minimum broadcast, with their gradients, and reject shapes that do not") {
+TEST_CASE("maximum and minimum broadcast values and gradients, and reject incompatible shapes") {
   check_broadcast_values(Binary{maximum}, [](double a, double b) { return std::max(a, b); });
   check_broadcast_values(Binary{minimum}, [](double a, double b) { return std::min(a, b); });
   check_broadcast_gradients(Binary{maximum});
@@ -81,7 +81,7 @@ TEST_CASE("maximum and minimum broadcast, with their gradients, and reject shape
   check_broadcast_errors("maximum", Binary{maximum});
 }
 
-TEST_CASE("operations that choose give hand-worked values and gradients") {
+TEST_CASE("where, maximum, minimum and clamp give hand-worked values and gradients") {
   const auto choose = [](const Operands& o) { return where(o[0], o[1], o[2]); };
   const auto larger = [](const Operands& o) { return maximum(o[0], o[1]); };
   const auto smaller = [](const Operands& o) { return minimum(o[0], o[1]); };
@@ -141,7 +141,7 @@ TEST_CASE("where and clamp reject mixed element types and invalid limits") {
 }
 
 TEST_CASE("gradcheck of comparisons is not affected by kinks next to the point") {
-  // A step of differences crosses every one of these kinks.
+  // The step of a finite difference crosses each of these kinks.
   constexpr double near = 1e-9;
   const Tensor x = exact({near, -near, 1.0 + near, 1.0 - near}).set_requires_grad(true);
   const Tensor zero = Tensor::zeros({4}, DType::float64);
@@ -152,7 +152,7 @@ TEST_CASE("gradcheck of comparisons is not affected by kinks next to the point")
   for (const auto& f : functions) CHECK(gradcheck(f, {{"x", x}}).worst_relative_error() < 1e-6);
 }
 
-TEST_CASE("numbers are operands of all comparisons, in the type of the tensor") {
+TEST_CASE("all comparisons accept numbers, which are converted to the element type of the tensor") {
   const auto values = [](const Tensor& y, const Tensor& x) {
     CHECK(y.dtype() == x.dtype());
     return values_of(y);
@@ -175,7 +175,7 @@ TEST_CASE("numbers are operands of all comparisons, in the type of the tensor") 
   }
 }
 
-TEST_CASE("sign is 1, 0 or -1, and is not differentiated") {
+TEST_CASE("sign is 1, 0 or -1 and has no gradient") {
   check_worked({elementwise_case("sign", [](const Tensor& x) { return sign(x); },
                                  {-inf, -0.5, -0.0, 0, 3, not_a_number}, {-1, -1, 0, 0, 1, 0})});
   const Tape tape;

@@ -21,14 +21,14 @@ namespace {
 const RandomStream stream = RandomStream(7).named("dropout").at(3);
 const RandomStream depth_stream = RandomStream(7).named("depth");
 
-/// `count` uneven operands of this shape.
+/// `count` operands of this shape with irregular values.
 Operands uneven(std::size_t count, const Shape& shape, DType dtype) {
   Operands o;
   for (std::size_t i = 0; i < count; ++i) o.push_back(random_leaf(shape, i + 1).detach().to(dtype));
   return o;
 }
 
-/// k of each row by definition, of shape (rows, 1, ...).
+/// The scale k of each row by its definition, of shape (rows, 1, ...).
 Tensor row_scales(const Shape& shape, double rate) {
   Shape wanted = shape;
   for (std::size_t axis = 1; axis < shape.rank(); ++axis) wanted[axis] = 1;
@@ -41,7 +41,7 @@ Tensor row_scales(const Shape& shape, double rate) {
 
 }  // namespace
 
-TEST_CASE("dropout keeps element i if its half of a word is at least rate * 2^16") {
+TEST_CASE("dropout keeps element i if its 16 random bits are at least rate * 2^16") {
   std::uint32_t words[kernels::philox_group];
   kernels::philox_words(stream.key(), 1, words);
   for (const DType dtype : dtypes) {
@@ -63,7 +63,7 @@ TEST_CASE("dropout at rate 0, and with a stream that is off, returns x itself") 
   CHECK(dropout(x, 1.0, RandomStream()).memory().data() == x.memory().data());
 }
 
-TEST_CASE("dropout operations give hand-worked values and gradients at the ends of their rates") {
+TEST_CASE("dropout operations give hand-worked values and gradients at rates 0 and 1") {
   const auto with = [](double rate, const RandomStream& random) {
     return [=](const Operands& o) {
       return o.size() == 1 ? dropout(o[0], rate, random) : dropout_add(o[0], o[1], rate, random);
@@ -114,7 +114,7 @@ TEST_CASE("the gradients of dropout operations agree with finite differences") {
   }
 }
 
-TEST_CASE("fused dropout has bitwise the values and gradients of separate operations") {
+TEST_CASE("values and gradients of fused dropout are bit-identical to separate operations") {
   for (const DType dtype : dtypes) {
     for (const double rate : {0.0, 0.3, 1.0}) {
       for (const std::size_t n : {1, 7, 15, 16, 17, 64, 127, 128, 129, 20000}) {
@@ -142,7 +142,7 @@ TEST_CASE("relu_dropout gives 0 with zero gradient at 0, and NaN if a NaN is kep
   for (std::size_t i = 0; i < y.size(); ++i) REQUIRE(std::isnan(y[i]) == (kept[i] != 0.0));
 }
 
-TEST_CASE("residual_add with scales of 1 and no rows to drop is bitwise dropout_add") {
+TEST_CASE("residual_add with scales of 1 and no dropped rows is bit-identical to dropout_add") {
   for (const DType dtype : dtypes) {
     const Operands o = uneven(2, {7, 100}, dtype);
     for (const double rate : {0.0, 0.3, 1.0}) {
@@ -159,7 +159,7 @@ TEST_CASE("residual_add with scales of 1 and no rows to drop is bitwise dropout_
   }
 }
 
-TEST_CASE("residual_add agrees with its parts, for rows of any size") {
+TEST_CASE("residual_add agrees with separate operations, for rows of any size") {
   for (const Shape& shape : {Shape{40}, Shape{5, 1}, Shape{3, 2, 5}, Shape{4, 127}, Shape{3, 128},
                              Shape{2, 3, 100}, Shape{60, 700}}) {
     for (const double rate : {0.0, 0.3}) {

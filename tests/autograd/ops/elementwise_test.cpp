@@ -96,7 +96,7 @@ TEST_CASE("operations on single elements give hand-worked values and slopes") {
   CHECK(std::signbit(neg(Tensor::scalar(0.0)).item()));
 }
 
-TEST_CASE("pow 2 is bitwise x * x, even for negative x") {
+TEST_CASE("pow(x, 2) is bit-identical to x * x, even for negative x") {
   for (std::size_t i = 0; i < 1000; ++i) {
     const double x = std::sin(static_cast<double>(i)) * 1e3;
     const auto single = static_cast<float>(x);
@@ -105,12 +105,12 @@ TEST_CASE("pow 2 is bitwise x * x, even for negative x") {
   }
 }
 
-TEST_CASE("pow agrees with the standard library for whole exponents, however large") {
+TEST_CASE("pow agrees with the standard library for integer exponents of any size") {
   const std::pair<double, double> cases[] = {
       {1.000000001, 1e10}, {1.000000001, -1e10}, {1.000000001, 3e9}, {-1.1, 63},  {-1.1, 64},
       {-1.1, 65},          {-1.1, 66},           {-1.1, -63},        {-1.1, -64}, {-1.1, -65}};
   for (const auto& [x, exponent] : cases) {
-    const auto& shown = exponent;  // clang 14 captures no structured binding
+    const auto& shown = exponent;  // clang 14 cannot capture structured bindings
     CAPTURE(shown);
     CHECK(power_at(x, exponent) == doctest::Approx(std::pow(x, exponent)).epsilon(1e-12));
     CHECK(power_slope(x, exponent) ==
@@ -146,7 +146,7 @@ TEST_CASE("add, sub, mul and div give hand-worked values and gradients") {
   });
 }
 
-TEST_CASE("add, sub, mul and div broadcast either operand, and both, with their gradients") {
+TEST_CASE("add, sub, mul and div broadcast either or both operands, in forward and backward") {
   struct Operation {
     std::string name;
     BinaryOperation f;

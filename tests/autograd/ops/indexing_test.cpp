@@ -98,7 +98,7 @@ TEST_CASE("index_select and gather of large tensors agree with loops") {
   }
 }
 
-TEST_CASE("index_select and gather reject indices and shapes, saying where") {
+TEST_CASE("index_select and gather reject invalid indices and shapes, with the position") {
   const Tensor x = zeros({2, 3});
   check_error<ValueError>("index_select: index (1, 0) is 3|< 3", [&] {
     index_select(x, 1, Ids{{0, 1}, {3, 2}});
@@ -162,7 +162,7 @@ TEST_CASE("topk_log_softmax takes the first of equal logits, and -inf only after
   CHECK(impossible.values.to_vector() == std::vector<double>{-inf, -inf});
 }
 
-TEST_CASE("topk and topk_log_softmax reject a k that is out of range, and recorded logits") {
+TEST_CASE("topk and topk_log_softmax reject k out of range; topk_log_softmax rejects recorded logits") {
   const Tensor x = random_leaf({2, 3}, 1);
   check_error<ValueError>("topk: k is 4|1 to 3|axis 1|(2, 3)", [&] { topk(x, 4); });
   check_error<ValueError>("topk", [&] { topk(x, 0); });
@@ -223,7 +223,7 @@ TEST_CASE("embedding gives hand-worked values and gradients") {
   });
 }
 
-TEST_CASE("embedding: one id in every place, and padding in every place") {
+TEST_CASE("embedding accepts ids that are all equal, or all padding") {
   for (const DType dtype : dtypes) {
     for (const std::size_t d : {1, 7, 8, 16, 33}) {
       const Tensor weight = Tensor::zeros({2, d}, dtype).set_requires_grad(true);

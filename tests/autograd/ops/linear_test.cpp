@@ -26,7 +26,7 @@ using namespace tapestry::test;
 
 namespace {
 
-/// A shape whose last two axes are swapped if asked.
+/// The shape, with its last two axes swapped if `transposed`.
 Shape stored(const Shape& shape, bool transposed) {
   Shape result = shape;
   if (transposed) std::swap(result[shape.rank() - 1], result[shape.rank() - 2]);
@@ -81,7 +81,7 @@ TEST_CASE("linear, head_linear and matmul give hand-worked products") {
   });
 }
 
-TEST_CASE("matmul broadcasts stacks of matrices, with the gradients of both operands") {
+TEST_CASE("matmul broadcasts stacks of matrices, in forward and backward") {
   const std::pair<Shape, Shape> batches[] = {
       {{2, 3}, {3}},       {{3}, {2, 3}}, {{2, 1}, {1, 3}},      {{2, 1, 3}, {4, 1}},
       {{4, 1}, {2, 1, 3}}, {{2, 1}, {3}}, {{}, {2, 3}},          {{2, 3}, {}},
@@ -143,7 +143,7 @@ TEST_CASE("linear, head_linear and matmul reject shapes that do not fit") {
   check_error<ShapeError>("matmul", product({3}, {3, 2}));
   check_error<ShapeError>("matmul", product({2, 2, 3}, {3, 3, 2}));
 }
-TEST_CASE("packed weights of any number and shape give the same bits") {
+TEST_CASE("packed weights of any number and shape give bit-identical results") {
   for (const DType dtype : dtypes) {
     for (const std::size_t rows : {1, 2, 5, 64}) {
       const Tensor a = random_leaf({33, 40}, 1).detach().to(dtype),
@@ -219,7 +219,7 @@ TEST_CASE("if packing a weight fails, its next use packs it again") {
   CHECK(*packed.find<int>(w, [] { return 7; }) == 7);
 }
 
-TEST_CASE("threads share the packed weights of one of them") {
+TEST_CASE("threads share the weights that one of them has packed") {
   const Tensor w = random_leaf({8, 8}, 1).detach().to(DType::float32);
   const Tensor x = random_leaf({3, 8}, 2).detach().to(DType::float32);
   const PackedWeights packed;

@@ -54,7 +54,7 @@ struct Problem {
   std::size_t rows, length, d, vocabulary;
   double label_smoothing = 0.0;
   bool bias = true;
-  /// Each target whose place is a multiple of this is ignored; 0: none.
+  /// Ignores the targets at multiples of this position; 0 ignores no target.
   std::size_t ignore_every = 0;
 
   Ids targets() const {
@@ -200,7 +200,7 @@ TEST_CASE("accuracy is the fraction of targets that have the largest logit of th
     const Tensor logits =
         Tensor::from({2, 2, 3}, {1, 2, 0, 5, 5, 4, -inf, -1, -2, 0, 1, 3}, dtype);  // 1 0 1 2
     CHECK(accuracy(logits, Ids{{1, 0}, {1, 2}}) == 1.0);
-    CHECK(accuracy(logits, Ids{{1, 1}, {0, 2}}) == 0.5);  // of equal maxima, the first
+    CHECK(accuracy(logits, Ids{{1, 1}, {0, 2}}) == 0.5);  // the first of equal maxima
     CHECK(accuracy(logits, Ids{{0, 1}, {0, 0}}) == 0.0);
     CHECK(accuracy(logits, Ids{{1, -1}, {0, -1}}, -1) == 0.5);
     CHECK(accuracy(logits, Ids{{1, 0}, {0, 2}}, 0) == 1.0);  // an ignored id may be a class
@@ -251,7 +251,7 @@ TEST_CASE("losses of pairs reject shapes that differ and targets that are not pr
   check_error<ValueError>("target [0, 0]", with(Tensor::full({2, 2}, not_a_number)));
 }
 
-TEST_CASE("linear_cross_entropy equals cross_entropy of linear around the width of vectors") {
+TEST_CASE("linear_cross_entropy equals cross_entropy of linear for sizes around a vector") {
   for (const std::size_t vocabulary : {1, 2, 7, 8, 15, 16, 17, 31, 33}) {
     for (const double alpha : {0.0, 0.1}) {
       check_against_parts({2, 3, 5, vocabulary, alpha});
@@ -261,11 +261,11 @@ TEST_CASE("linear_cross_entropy equals cross_entropy of linear around the width 
   }
 }
 
-TEST_CASE("linear_cross_entropy equals cross_entropy of linear around the length of a chunk") {
+TEST_CASE("linear_cross_entropy equals cross_entropy of linear for sizes around a chunk") {
   for (const std::size_t rows : {95, 96, 97, 192, 193, 200}) {
     check_against_parts({rows, 1, 3, 11000, 0.1});
   }
-  check_against_parts({25, 9, 3, 11000, 0.1, true, 2});  // 112 rows count: one chunk and a part
+  check_against_parts({25, 9, 3, 11000, 0.1, true, 2});  // 112 rows not ignored: over one chunk
   check_against_parts({130, 2, 2, 8000, 0.0, false, 7});
 }
 

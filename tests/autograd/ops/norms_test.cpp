@@ -104,7 +104,7 @@ TEST_CASE("norms of equal values have a finite gradient, in rows of any size") {
       const Tensor z = rms_norm(zero, weight, 0.25);
       check_values(y, std::vector<double>(2 * n, -1.0));
       check_values(z, std::vector<double>(2 * n, 0.0));
-      tape.backward(y + z, Tensor::ones({2, n}, dtype));  // shifting a row changes nothing
+      tape.backward(y + z, Tensor::ones({2, n}, dtype));  // a shift of a row has no effect
       check_values(x.grad(), std::vector<double>(2 * n, 0.0), 1e-4);
       check_values(zero.grad(), std::vector<double>(2 * n, 4.0));
     }
@@ -124,7 +124,7 @@ TEST_CASE("norms keep their precision far from zero") {
   check_values(moments.variance, {0.25}, 1e-5);
 }
 
-TEST_CASE("norms have the values and gradients of their formulas, over blocks of rows too") {
+TEST_CASE("values and gradients of norms agree with their formulas, even over blocks of rows") {
   for (const std::size_t rows : {2, 3, 16, 17, 31, 700, 1700}) {
     CAPTURE(rows);
     const Operands o{random_leaf({rows, 11}, 1), random_leaf({11}, 2), random_leaf({11}, 3)};
@@ -141,7 +141,7 @@ TEST_CASE("norms have the values and gradients of their formulas, over blocks of
   }
 }
 
-TEST_CASE("batch_norm_given() has the same bits with the moments that batch norm returns") {
+TEST_CASE("batch_norm_given() with the moments of batch_norm is bit-identical to batch_norm") {
   for (const DType dtype : dtypes) {
     const Tensor x = Tensor::from({2, 2, 2}, {1, 2, 3, 2, 5, 2, 7, 2}, dtype);
     const Tensor two = Tensor::full({2}, 2.0, dtype);

@@ -24,7 +24,7 @@ namespace {
 using Axes = std::vector<std::ptrdiff_t>;
 using Reduction = Tensor (*)(const Tensor&, std::span<const std::ptrdiff_t>, bool);
 
-/// A case of one of the reductions over axes.
+/// A case of a reduction over axes.
 WorkedCase over(const char* name, Reduction f, const Axes& axes, const Tensor& x, const Tensor& y,
                 const std::vector<double>& dy = {}, const std::vector<double>& dx = {},
                 bool keep_dims = false) {
@@ -76,7 +76,7 @@ TEST_CASE("sum, mean, max and min give hand-worked values and gradients") {
   });
 }
 
-TEST_CASE("max of equal values, -inf too, gives the first the gradient, in rows of any size") {
+TEST_CASE("max passes the gradient to the first of equal values, even -inf, in rows of any size") {
   for (const DType dtype : dtypes) {
     for (const double value : {-inf, -0.0, 2.0, not_a_number}) {
       for (const std::size_t n : {1, 2, 7, 8, 9, 16, 17, 33}) {
@@ -102,7 +102,7 @@ TEST_CASE("the gradient of a sum over an axis of extent 1 is dL/dy, in a long ro
   CHECK(values_of(x.grad()) == counted);
 }
 
-TEST_CASE("long float32 sums keep their precision, with the same bits on any number of threads") {
+TEST_CASE("long float32 sums are accurate, and bit-identical on any number of threads") {
   const Tensor x = Tensor::full({1000003}, 0.1), rows = Tensor::full({3, 100'000}, 0.1);
   CHECK(same_on_any_number_of_threads([&] { return sum(x).item(); }));
   CHECK(sum(x).item() == doctest::Approx(100000.3).epsilon(1e-5));
@@ -127,7 +127,7 @@ TEST_CASE("var, std and cumsum give hand-worked values and gradients") {
       worked(
           "standard deviation", [](const Tensor& t) { return tapestry::std(t, 1); }, even,
           exact({std::sqrt(20.0 / 3), 0})),
-      // (x - mean) / (n y), and 0 where y is
+      // (x - mean) / (n y), and 0 where y is 0
       worked("standard deviation of n",
              [](const Tensor& t) { return tapestry::std(t, {1}, {.correction = 0.0}); }, even,
              exact({root, 0}), {1, 1},
@@ -145,7 +145,7 @@ TEST_CASE("var, std and cumsum give hand-worked values and gradients") {
   CHECK(var(exact({1e8 + 1.0, 1e8 + 2.0, 1e8 + 3.0})).item() == 1.0);
 }
 
-TEST_CASE("argmax is the first index of the maximum along an axis, NaN the largest") {
+TEST_CASE("argmax is the first index of the maximum along an axis; NaN is the largest value") {
   for (const DType dtype : dtypes) {
     const Tensor x = Tensor::from({2, 2, 3}, {1, 3, 2, 5, 5, 5, -1, -2, -1, 0, 0, 9}, dtype);
     CHECK(argmax(x) == Ids{{1, 0}, {0, 2}});
@@ -162,7 +162,7 @@ TEST_CASE("argmax is the first index of the maximum along an axis, NaN the large
   CHECK(argmax(zeros({0, 3})).shape() == Shape{0});
 }
 
-TEST_CASE("argmax of many rows equals argmax of each") {
+TEST_CASE("argmax of many rows equals argmax of each row") {
   const Tensor x = random_leaf({300, 100}, 1);
   const Ids found = argmax(x);
   std::size_t wrong = 0;

@@ -45,7 +45,7 @@ std::vector<double> reordered(const Tensor& x, const std::array<std::size_t, 3>&
 
 }  // namespace
 
-TEST_CASE("reshape and its relatives keep the values and share their memory") {
+TEST_CASE("reshape, flatten, squeeze and unsqueeze keep the values and share their memory") {
   const Tensor x = counting({2, 3, 4});
   const Tensor scalar = Tensor::scalar(1.0), none = zeros({0, 3});
   const std::pair<Tensor, Shape> cases[] = {
@@ -67,7 +67,7 @@ TEST_CASE("reshape and its relatives keep the values and share their memory") {
   }
 }
 
-TEST_CASE("operations that reorder and cut give hand-worked values and gradients") {
+TEST_CASE("operations that reorder or cut a tensor give hand-worked values and gradients") {
   const Tensor x = exact({2, 3}, {1, 2, 3, 4, 5, 6});
   const auto slices = [](std::ptrdiff_t axis, std::ptrdiff_t begin, std::ptrdiff_t end) {
     return [=](const Tensor& t) { return slice(t, axis, begin, end); };
@@ -140,7 +140,7 @@ TEST_CASE("operations that reorder and cut give hand-worked values and gradients
   CHECK(chunk(x, 3, 1).size() == 3);
 }
 
-TEST_CASE("operations that join give hand-worked values and gradients") {
+TEST_CASE("concat and stack give hand-worked values and gradients") {
   const Tensor a = exact({2, 1}, {1, 2}), b = exact({2, 2}, {3, 4, 5, 6});
   const Tensor u = exact({1, 2}), v = exact({3, 4}), w = exact({5, 6});
   const auto concats = [](std::ptrdiff_t axis) {
@@ -202,7 +202,7 @@ TEST_CASE("a slice of one long row has the elements of its range") {
   CHECK(values_of(x.grad()) == expected);
 }
 
-TEST_CASE("operations on shapes reject shapes and axes that do not fit") {
+TEST_CASE("shape operations reject invalid shapes and axes") {
   const Tensor x = zeros({2, 3}), cube = zeros({2, 3, 4});
   check_error<ShapeError>("reshape: x|(2, 3), 6 elements|(4)", [&] { reshape(x, {4}); });
   check_error<ShapeError>("reshape|(4, ?)|multiple of 4", [&] { reshape(x, {4, inferred}); });
