@@ -107,7 +107,7 @@ TEST_CASE("a trace of ALiBi has the scores before and after the distances are su
   }
 }
 
-TEST_CASE("a trace of additive scores has NaN for products that are not computed") {
+TEST_CASE("a trace of additive scores has their products, or NaN where no product is computed") {
   Tensor x = random_leaf({1, 40, 2}, 1), w = random_leaf({1, 2}, 2);
   const AttentionTracer tracer;
   Tape tape;
@@ -134,7 +134,7 @@ TEST_CASE("a trace of additive scores has NaN for products that are not computed
   CHECK(values_of(trace.dscores)[39] == 0.0);
 }
 
-TEST_CASE("keys that no query may attend to have NaN products, weight 0 and gradient 0") {
+TEST_CASE("keys that no query may attend to have NaN products, weight 0 and score gradient 0") {
   Tensor x = random_leaf({2, 3, 2}, 1);
   const AttentionTracer tracer;
   Tape tape;
@@ -191,7 +191,8 @@ TEST_CASE("an attention tracer does not change results and traces only recorded 
   }
 }
 
-TEST_CASE("a recorder keeps the path and weights of every attention call, for every kind of score") {
+TEST_CASE(
+    "a recorder keeps the path and weights of every attention call, for every kind of score") {
   const Tensor x = random_leaf({2, 3, 4}, 1), w = random_leaf({2, 2}, 2);
   const AttentionOptions options{
       .num_heads = 2, .mask = AttentionMask::causal(), .dropout = 0.9, .random = RandomStream(1)};

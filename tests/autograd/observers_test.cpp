@@ -28,7 +28,8 @@ Tensor single_leaf(std::initializer_list<double> values) {
 
 }  // namespace
 
-TEST_CASE("AnomalyDetector reports infinity in forward with layer, operation, position and ranges") {
+TEST_CASE(
+    "AnomalyDetector reports infinity in forward with layer, operation, position and ranges") {
   const Tensor x = single_leaf({4.0, 0.0, 1.0});
   static const std::string& path = interned_path("encoder.norm");
   AnomalyDetector detector;
@@ -67,7 +68,7 @@ TEST_CASE("AnomalyDetector names the input with the anomalous gradient and its f
   AnomalyDetector detector;
   Tape tape(&detector);
   const Tensor y = a * b;
-  // dL/da = b dL/dy and dL/db = 2 dL/dy: too large in two places.
+  // dL/da = b dL/dy and dL/db = 2 dL/dy: both overflow at two positions.
   const double large = 1e308;
   check_error<AnomalyError>(
       "mul: backward:|1|inf|[1, 1]|(2, 3)|-1e+308|1e+308|[2, 2]|2|[-3, 6]", [&] {
@@ -159,7 +160,8 @@ TEST_CASE("a frozen comparison keeps its value unless both operands were equal i
   CHECK(positive({-2.0, 2.0, 2.0}) == std::vector{1.0, 0.0, 1.0});
 }
 
-TEST_CASE("a frozen relu_dropout takes the branches of the first pass and drops the same elements") {
+TEST_CASE(
+    "a frozen relu_dropout takes the branches of the first pass and drops the same elements") {
   const RandomStream stream = RandomStream(1).named("dropout");
   FrozenBranches branches;
   const Tensor up = Tensor::full({200}, 1.0, DType::float64);

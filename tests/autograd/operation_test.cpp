@@ -65,7 +65,7 @@ TEST_CASE("an operation without a name does not compile") {
   static_assert(!detail::NamedOperation<NamedByFunction>);
 }
 
-TEST_CASE("an operation's backward gets a Gradient that is true for inputs that require one") {
+TEST_CASE("backward gets a Gradient that is true for each input that requires a gradient") {
   std::vector<bool> wanted;
   const Tensor a = leaf(3.0);
   const Tensor b = Tensor::scalar(4.0, DType::float64);
@@ -86,7 +86,7 @@ TEST_CASE("an operation's backward gets a Gradient that is true for inputs that 
   check_values(a.grad(), {1.0 + 2.0 + 1.0});
 }
 
-TEST_CASE("an operation on a list computes a separate gradient for each input that requires one") {
+TEST_CASE("an operation on a list computes a gradient for each input that requires a gradient") {
   const std::vector<Tensor> inputs = {leaf(1.0), Tensor::scalar(1.0, DType::float64), leaf(1.0)};
   Tape tape;
   const Tensor y = apply_to_list(WeightedSum{}, inputs);
@@ -259,7 +259,8 @@ TEST_CASE("later contributions do not change the values of a gradient that was r
   check_values(slot.value(), {6.0});
 }
 
-TEST_CASE("after clear(), the next contribution is written, to the same memory if move_into() set it") {
+TEST_CASE(
+    "after clear(), the next contribution is written, to the same memory if move_into() set it") {
   GradientSlot slot = leaf_slot({2}, DType::float64);
   const kernels::Memory place(64);
   slot.add(Tensor::from({2}, {1.0, 2.0}, DType::float64));

@@ -138,7 +138,7 @@ TEST_CASE("the profiler subtracts the time of inner scopes from a scope") {
   check_row(profile, "everything else", Phase::other, 0, 0, 0);
 }
 
-TEST_CASE("the seconds of a scope add up all its calls, without the scopes inside it") {
+TEST_CASE("the seconds of a scope are the sum over all its calls, without nested scopes") {
   using namespace std::chrono_literals;
   const Profiler profiler;
   for (int call = 0; call < 4; ++call) {

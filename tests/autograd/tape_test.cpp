@@ -51,7 +51,8 @@ TEST_CASE("a tape records an operation if and only if an input requires a gradie
   CHECK(tape.size() == 1);
 }
 
-TEST_CASE("backward of an operation cannot write to the caller's dL/dy through a tensor or a view") {
+TEST_CASE(
+    "backward of an operation cannot write to the caller's dL/dy through a tensor or a view") {
   for (const bool by_view : {false, true}) {
     const Tensor x = leaf({2}, 1.0);
     const Tensor weights = Tensor::from({0.5, 2.0}, DType::float64);
@@ -63,7 +64,7 @@ TEST_CASE("backward of an operation cannot write to the caller's dL/dy through a
   }
 }
 
-TEST_CASE("a gradient that shares its memory with dL/dy remains writable for its owner") {
+TEST_CASE("the owner of a gradient can write to it even if it shares its memory with dL/dy") {
   Tensor x = leaf({2}, 1.0);
   Tape tape;
   tape.backward(scale(x, 2.0), Tensor::from({0.5, 2.0}, DType::float64));
@@ -189,7 +190,8 @@ TEST_CASE("gradients of a nested tape flow through results of the outer tape to 
   check_values(x.grad(), {6.0 * 6.0});
 }
 
-TEST_CASE("under NoGrad, nothing is recorded except on a tape that is constructed inside its scope") {
+TEST_CASE(
+    "under NoGrad, nothing is recorded except on a tape that is constructed inside its scope") {
   const Tensor x = leaf(3.0);
   Tape tape;
   {
@@ -279,7 +281,8 @@ TEST_CASE("backward reports a leaf as soon as its gradient is complete") {
   CHECK(reports[2].gradient == 60.0);
 }
 
-TEST_CASE("backward reports leaves of unreached branches without a gradient, but not unused leaves") {
+TEST_CASE(
+    "backward reports leaves of unreached branches without a gradient, but not unused leaves") {
   const Tensor x = leaf(2.0), unreached = leaf(3.0), unused = leaf(4.0);
   Tape tape;
   const Tensor y = square(x);

@@ -19,7 +19,7 @@ struct Result {
   double flops_per_second = 0.0;       ///< see flops_per_step()
   double peak_flops_per_second = 0.0;  ///< see GemmPeak
   std::uint64_t peak_memory = 0;       ///< bytes, of the whole process
-  double page_faults = 0.0;            ///< per step, like the next two
+  double page_faults = 0.0;            ///< per step, like the fields below
   double pool_allocations = 0.0;
   double calls_of_new = 0.0;
 };

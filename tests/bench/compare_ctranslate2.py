@@ -209,7 +209,8 @@ def main():
     lines = options.source.read_text().splitlines()
     if config["data"]["lowercase"]:
         lines = [line.lower() for line in lines]
-    # Words are separated by spaces, so that both read the same tokens; outputs are compared without spaces.
+    # Spaces separate the words, so that both programs read the same tokens; outputs are compared
+    # without spaces.
     lines = [tokenizer.prepare(line) for line in lines if line.strip()]
     print("| threads | beam | batch | tapestry CPU s | CTranslate2 CPU s | tapestry s | CTranslate2 s | equal |")
     print("|---|---|---|---|---|---|---|---|")

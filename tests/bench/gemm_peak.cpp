@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tests/bench/gemm_peak.h"
 
-// Clashes with xtensor-blas, which declares BLAS itself: neither this file nor gemm_peak.h may
-// include anything that includes it.
+// cblas.h clashes with the BLAS declarations of xtensor-blas: neither this file nor gemm_peak.h may
+// include a header that includes xtensor-blas.
 #include <cblas.h>
 
 #include <chrono>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int n = 1024;
 constexpr int products_at_a_time = 6;
-/// OpenBLAS's idle threads spin for some 30 milliseconds before they sleep.
+/// OpenBLAS's idle threads spin for about 30 milliseconds before they sleep.
 constexpr std::chrono::milliseconds until_threads_sleep(60);
 
 }  // namespace

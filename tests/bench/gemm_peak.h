@@ -6,9 +6,9 @@
 
 namespace tapestry::bench {
 
-/// Speed that OpenBLAS reaches in a product of two single-precision matrices, 1024 x 1024 each, on
-/// these threads: the peak for comparison with a training step. Measured in several short runs
-/// between the steps, so that both run under the same conditions.
+/// Speed of OpenBLAS's product of two 1024 x 1024 single-precision matrices on the given threads,
+/// the peak that training steps are compared with. Measured in several short runs between the
+/// steps, so that both run under the same conditions.
 class GemmPeak {
  public:
   explicit GemmPeak(std::size_t threads);

@@ -21,7 +21,7 @@ class Timer {
 /// shared machine stall whole steps, which would dominate a mean.
 double low_percentile(std::vector<double> times);
 
-/// Counts of events of this process so far; subtract two of them to count an interval.
+/// Event counts of this process so far. The difference of two counts is the count of an interval.
 struct Counts {
   std::uint64_t page_faults = 0;
   std::uint64_t pool_allocations = 0;  ///< blocks that the kernels' pool took from the system

@@ -25,7 +25,7 @@ struct Problem {
 /// The named problems, from small to large.
 std::span<const Problem> problems();
 
-/// The problem of this name. Throws ValueError, with all names, for another name.
+/// The problem of this name. Throws ValueError, which lists all names, if the name is unknown.
 const Problem& problem_named(const std::string& name);
 
 /// Floating point operations of the matrix products of a training step, two for each

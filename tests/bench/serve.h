@@ -8,7 +8,8 @@
 
 namespace tapestry::bench {
 
-/// Lets another program train the same model on the same batch, and time both alternately.
+/// Lets another program train the same model on the same batch and time the steps of both programs
+/// alternately.
 ///
 /// Writes numbers in row-major order and native byte order into `directory`, which must exist:
 ///

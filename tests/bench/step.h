@@ -15,7 +15,7 @@
 
 namespace tapestry::bench {
 
-/// Random ids, none of them padding.
+/// Random ids without padding.
 struct Batch {
   explicit Batch(const Problem& problem);
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# The commands of a user's program with custom models: check.sh PROGRAM
-# Trains, evaluates and applies a model like each kind that answers lines; checks the messages about
-# faulty models and registrations, and the name of the program in help and scripts.
+# Tests the commands of a user's program with custom models: check.sh PROGRAM Trains, evaluates and
+# applies a custom version of each kind that answers lines; checks the messages about faulty models
+# and registrations, and the name of the program in help and scripts.
 set -euo pipefail
 program=$1
 name=$(basename "$program")
@@ -47,10 +47,10 @@ config my_vision_transformer 'task: images' 'train_images: images.csv' 'image_he
   'image_width: 2' 'pixel_maximum: 1' 'validation_size: 4' 'test_size: 4'
 config my_tagger 'task: tagged_text' 'train_text: train.txt' 'validation_text: train.txt'
 
-# Each model is checked, trained, scored and applied like the kind that it is like.
+# Each model is checked, trained, scored and applied like the corresponding built-in kind.
 answer() {
   local kind=$1 command=$2 line=$3
-  # The models predict from too little to overfit every batch.
+  # The models use too little of the input to overfit every batch.
   "$program" check "$kind.yaml" >printed 2>&1 || true
   grep -q 'checks passed$' printed || fail "check $kind.yaml: $(cat printed)"
   ! grep '^FAILED ' printed | grep -qv '^FAILED  overfitting ' ||
@@ -91,7 +91,7 @@ expect 0 "next: $name evaluate run" train attentive.yaml model.num_heads=2 train
 expect 0 'done: 6 steps' train --resume run train.steps=6
 expect 0 'cross, head 1' attention run
 expect 0 loss evaluate run
-# A layer whose tokens are not known, and differ in number, ends neither a recording nor a report.
+# Recordings and reports support a layer whose tokens are unknown and vary in number.
 for ((i = 0; i < 10; ++i)); do echo 'le chat'; echo 'le chat dort ici'; done >source.txt
 for ((i = 0; i < 10; ++i)); do echo 'the cat sleeps'; echo 'the'; done >target.txt
 config attentive 'task: parallel_text' 'train_source: source.txt' 'train_target: target.txt' \
@@ -131,7 +131,7 @@ grep -q '^8 gradients: 0 agree, 0 wrong, 8 inconclusive; ' printed || fail "grad
 expect 2 '`num_heads` is used with' train my_tagger.yaml model.num_heads=2
 expect 2 '`d_head` is used with' train my_tagger.yaml model.d_head=4
 
-# A run of a kind without custom keys has none, so that every program can open it.
+# Runs of kinds without custom keys do not store them, so that every program can open these runs.
 config classifier 'task: toy_agreement' "${sizes[@]}"
 expect 0 'done: 3 steps' train classifier.yaml train.run_dir=run-plain
 ! grep -E 'masks_padding|mistake|more_logits' run-plain/config.yaml || fail 'unused custom keys are stored'
@@ -156,7 +156,7 @@ wrong constructor 'make_network() threw: no such file'
 wrong number 'features() threw an object that is not a std::exception'
 wrong key 'make_network() threw: model.mask_padding: no registered kind has this key, expected one of '
 
-# A loss of the model that ignores the normalizer is found by `check`, and shown by `explain`.
+# `check` finds a loss that ignores the normalizer, and `explain` shows it.
 "$program" check wrong.yaml model.mistake=loss >printed 2>&1 || true
 grep -q '^FAILED *accumulation ' printed || fail "a wrong loss: $(cat printed)"
 "$program" check wrong.yaml >printed 2>&1 || true
@@ -164,7 +164,7 @@ grep -q '^ok *accumulation ' printed || fail "the loss of all networks: $(cat pr
 expect 0 '"operation":"scale","layer":"","formula":"y = 7 x"' \
   explain wrong.yaml 'le chat dort' --json model.mistake=loss
 
-# The steps of a model of another program have operations and formulas.
+# `explain` shows operations and formulas of custom models.
 expect 0 '"operation":"cross_entropy","layer":"","formula":"L = ' \
   explain wrong.yaml 'le chat dort' --json
 grep -qF '"layer":"embedding","formula":"yᵢ = W[idᵢ]"' printed ||
@@ -174,7 +174,7 @@ expect 0 '"operation":"sum","layer":"","formula":"' \
   explain run-my_classifier 'le chat dort' --json
 ! grep -qE 'model\.(pooling|tie_embeddings|activation)' printed || fail "explain of other keys: $(cat printed)"
 
-# A report of a run of a model that the program does not have says so once.
+# The report of a run whose model the program does not have says once that the kind is unknown.
 expect 0 'done: 3 steps' train wrong.yaml train.run_dir=run-wrong
 WRONG_REGISTRATION=absent expect 0 'model.kind `wrong` is unknown to this program' report run-wrong
 [ "$(grep -c 'is unknown to this program' printed)" = 1 ] || fail "report: $(cat printed)"
@@ -182,7 +182,7 @@ grep -qx 'hint: use the program that wrote the run' printed || fail "report: $(c
 [ "$(grep -c . printed)" = 3 ] || fail "report: $(cat printed)"
 WRONG_REGISTRATION=absent expect 4 'model.kind `wrong` is unknown to this program' evaluate run-wrong
 
-# Errors in the options name the model as well.
+# Errors in the options name the model.
 registration() {
   WRONG_REGISTRATION=$1 expect 1 "$name: error: custom model $2" check my_tagger.yaml
 }
@@ -191,7 +191,7 @@ registration key 'wrong: key model.mistake: already exists'
 registration default \
   'wrong: key model.window: the default is 0, expected a whole number from 1 to 64'
 
-# The program calls itself by its own name.
+# Help, errors and completion scripts use the name of the user's program.
 expect 0 "$name, with tapestry" --version
 expect 0 "\`$name help COMMAND\`" --help
 expect 0 "$name attention runs/copy --layer" help attention

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Models of every built-in kind and some faulty ones, for check.sh: program.cpp of a user.
+// A user's program for check.sh, with custom models like every built-in kind and faulty models.
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
@@ -146,8 +146,8 @@ class Wrong : public Network {
   Linear hidden_, output_;
 };
 
-/// A language model whose logits are finite only at the values with which it first computes a
-/// batch, so that no finite difference of it exists.
+/// A language model whose logits are finite only at the parameter values of its first call, so that
+/// no finite difference of it exists.
 class Isolated : public Network {
  public:
   Isolated(const Scope& scope, const Config& config, const NetworkSizes& sizes)
@@ -262,7 +262,7 @@ CustomModelOptions options(std::string kind, std::string like) {
 
 }  // namespace
 
-/// The variable WRONG_REGISTRATION chooses a mistake in the options; `absent`: a model less.
+/// The variable WRONG_REGISTRATION chooses a mistake in the options; `absent` omits a model.
 int main(int argc, char** argv) {
   std::vector<CustomModelOptions> models;
   for (const char* like : {"language_model", "masked_language_model", "seq2seq", "classifier",

@@ -6,7 +6,7 @@
 //     y = x / r,   r = sqrt(mean(x^2)),          dL/dx = (g - y mean(g y)) / r   for g = dL/dy.
 //
 // The gradient below treats r as a constant and so omits the second term. It looks right, and a
-// model trains with it, only worse. The program fails unless the checker finds the mistake.
+// model still trains with it, but worse. The program fails unless the checker finds the mistake.
 //
 // [1] Zhang & Sennrich 2019, "Root mean square layer normalization", equation 4.
 
@@ -54,7 +54,7 @@ struct BrokenRmsNorm {
   }
 };
 
-/// Values from -1 to 1, uneven.
+/// Irregular values from -1 to 1.
 Tensor leaf(const tapestry::Shape& shape, double phase) {
   Tensor x = Tensor::empty(shape, DType::float64);
   double i = 0.0;
@@ -77,8 +77,9 @@ int main() {
       tapestry::gradcheck(network, {{"x", x}, {"w1", w1}, {"w2", w2}});
   std::fputs(to_string(report).c_str(), stdout);
 
-  const bool found = report.first_wrong && report.first_wrong->operation == "broken_rms_norm" &&
-                     report.first_wrong->layer_path == "encoder.norm" &&
-                     report.count(tapestry::GradcheckVerdict::wrong) == 2;  // x and w1 precede it
+  const bool found =
+      report.first_wrong && report.first_wrong->operation == "broken_rms_norm" &&
+      report.first_wrong->layer_path == "encoder.norm" &&
+      report.count(tapestry::GradcheckVerdict::wrong) == 2;  // x and w1, used before it
   return found ? 0 : 1;
 }

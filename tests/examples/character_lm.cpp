@@ -42,7 +42,7 @@ struct Alphabet {
   }
 };
 
-/// The characters from each start on, (rows, context).
+/// `context` characters from each start position, (rows, context).
 Ids windows(const Ids& text, const Ids& starts, std::size_t offset) {
   Ids result(Shape{starts.size(), context});
   for (std::size_t row = 0; row < starts.size(); ++row) {

@@ -32,7 +32,7 @@ class Alphabet:
         return torch.tensor([self.ids[character] for character in text])
 
 
-# The characters from each start on, (rows, context).
+# `context` characters from each start position, (rows, context).
 def windows(text, starts, offset):
     return torch.stack([text[start + offset : start + offset + CONTEXT] for start in starts])
 

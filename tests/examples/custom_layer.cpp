@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A custom layer with a custom operation in the program: `model.kind: word_bag`, a classifier of
-// texts that ignores the order of words. A config file for it, see train/tutorial/README.md:
+// Adds a model with a custom layer and a custom operation to the program: `model.kind: word_bag`, a
+// classifier of texts that ignores the order of words. A config file for it (see
+// train/tutorial/README.md):
 //
 //     data: {task: labelled_text, train_text: train.txt, validation_text: validation.txt}
 //     model: {kind: word_bag, d_model: 32, d_ff: 64}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A custom model in the program: `model.kind: window_mlp`, a language model that reads the
-// last `model.read_tokens` tokens through a perceptron. It has a config key of the program and all
+// Adds a custom model to the program: `model.kind: window_mlp`, a language model that reads the
+// last `model.read_tokens` tokens through a perceptron. It has a custom config key and supports the
 // commands of other kinds: train, --resume, evaluate, gradcheck, check. A config file for it:
 //
 //     data: {task: toy_sentences}

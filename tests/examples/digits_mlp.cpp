@@ -3,7 +3,7 @@
 //
 //     digits_mlp [digits.csv]
 //
-// Each line of the file has 64 pixels from 0 to 16 and a label, as the handwritten digits of the
+// Each line of the file has 64 pixels from 0 to 16 and a label, like the handwritten digits of the
 // UCI repository [1] in scikit-learn. Without a file, noisy images of a font are generated.
 // digits_mlp.py is the same program in PyTorch.
 //

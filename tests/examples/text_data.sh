@@ -40,7 +40,7 @@ paste reports/reports.txt reports/summaries.txt | awk -F '\t' '{
   data.test_source= data.test_target= data.vocabulary_size=300 model.max_length=400 \
   train.run_dir=runs/reports "${small[@]}" >/dev/null
 
-# ---- Grammar: the same number of lines, with errors; none at rate 0.
+# ---- Grammar: the same number of lines, with errors; no errors at rate 0.
 "$here"/grammar_errors.py < other/summaries.txt > wrong.txt
 "$here"/grammar_errors.py < other/summaries.txt | cmp - wrong.txt
 [ "$(lines wrong.txt)" = 200 ] || fail "expected 200 lines with errors"

@@ -47,7 +47,7 @@ TEST_CASE("a linear layer without a bias is y = x W^T") {
   check_values(layer(Tensor::from({1, 2}, {1, 1}, DType::float64)), {3, 7, 11});
 }
 
-TEST_CASE("a linear layer rejects a different width or element type and names itself") {
+TEST_CASE("a linear layer rejects a different width or element type, and the error has its path") {
   Parameters parameters(DType::float32, 1);
   const Linear layer(Scope(parameters) / "encoder" / "linear1", 128, 256);
   check_error<ShapeError>("encoder.linear1: linear:|(32, 10, 64)|128|(256, 128)", [&] {
@@ -123,7 +123,7 @@ TEST_CASE("training without a random stream is rejected by layers with dropout")
   check_error<ValueError>("dropout: rate is 0.2", [&] { skipping(x, {}, mode, same); });
 }
 
-TEST_CASE("dropout after a ReLU depends on the path of the layer too") {
+TEST_CASE("dropout after a ReLU also depends on the path of the layer") {
   Parameters parameters(DType::float64, 1);
   const Tensor x = random_leaf({8, 8}, 1);
   const auto y = values_of(make(parameters, 0.5, "a").after_relu(x, training));
@@ -259,7 +259,7 @@ TEST_CASE("a nested Sequential may start with ids") {
   CHECK(Sequential{[](const Ids& x) { return one_hot(x, 4); }}(ids).shape() == Shape{1, 3, 4});
 }
 
-TEST_CASE("a Sequential rejects a call without a mode that a layer needs, and other inputs") {
+TEST_CASE("a Sequential rejects calls without a mode that a layer needs, and unsupported inputs") {
   Parameters parameters(DType::float64, 1);
   const Scope scope(parameters);
   const Tensor x = random_leaf({2, 2}, 1);

@@ -43,7 +43,7 @@ Positions make(Parameters& parameters, PositionKind kind, std::size_t max_length
 
 }  // namespace
 
-TEST_CASE("the table for d_model 512 has the published values") {
+TEST_CASE("the sinusoidal table for d_model 512 has the published values") {
   const auto table = values_of(sinusoidal_positions(51, 512, DType::float64));
   CHECK(table[512] == doctest::Approx(0.8414709848).epsilon(1e-9));  // PE(1, 0) = sin 1
   CHECK(table[513] == doctest::Approx(0.5403023059).epsilon(1e-9));  // PE(1, 1) = cos 1
@@ -160,7 +160,7 @@ TEST_CASE("each image of a batch has its patches and the same class token") {
   CHECK(made.layer(Tensor::zeros({0, 2}, DType::float64)).shape() == Shape{0, 3, 1});
 }
 
-TEST_CASE("all patches go through one linear map") {
+TEST_CASE("all patches use the same linear map") {
   Parameters parameters(DType::float64, 1);
   const PatchEmbedding layer(Scope(parameters), {.height = 1, .width = 2, .channels = 1}, 1, 2);
   set_values(parameters, "projection.weight", {2, 3});

@@ -22,7 +22,7 @@ using namespace tapestry::test;
 /// Encoder and decoder stacks, tested with the same cases.
 namespace {
 
-constexpr double rounding = 1e-9;  // an epsilon of 1e-12 moves norms by less
+constexpr double rounding = 1e-9;  // an epsilon of 1e-12 changes norms less
 
 DecoderLayerOptions layer_options(NormPlacement placement, std::size_t num_heads, double epsilon,
                                   double dropout) {
@@ -32,9 +32,9 @@ DecoderLayerOptions layer_options(NormPlacement placement, std::size_t num_heads
           .ff = {.d_ff = 3, .activation = Activation::gelu, .dropout = dropout},
           .residual = {.placement = placement, .norm = {.epsilon = epsilon}, .dropout = dropout}};
 }
-/// For a d_model of 2.
+/// Options for a d_model of 2.
 DecoderLayerOptions tiny(NormPlacement placement) { return layer_options(placement, 1, 1e-12, 0); }
-/// For a d_model of 4.
+/// Options for a d_model of 4.
 DecoderLayerOptions small_layer(NormPlacement placement, double dropout = 0.0) {
   return layer_options(placement, 2, 1e-5, dropout);
 }
@@ -91,7 +91,7 @@ std::vector<std::string> attentions() {
   return {".self_attn"};
 }
 
-/// Its rows have the norms (-1, 1) and (1, -1).
+/// Two rows, which a norm maps to (-1, 1) and (1, -1).
 Tensor two_rows() { return Tensor::from({1, 2, 2}, {1, 3, 9, 5}, DType::float64); }
 Tensor two_encoded() { return Tensor::from({1, 2, 2}, {100, 200, 300, 600}, DType::float64); }
 
@@ -132,7 +132,7 @@ constexpr std::pair<AttentionScore, Activation> scores_and_activations[] = {
     {AttentionScore::additive, Activation::swiglu},
     {AttentionScore::bilinear, Activation::geglu}};
 
-TEST_CASE_TEMPLATE("each part of a layer drops by its own rate", Of, OfEncoder, OfDecoder) {
+TEST_CASE_TEMPLATE("each part of a layer has its own dropout rate", Of, OfEncoder, OfDecoder) {
   const Tensor x = random_leaf({2, 3, 4}, 1);
   for (const auto& [score, function] : scores_and_activations) {
     DecoderLayerOptions options = small_layer(NormPlacement::pre);
@@ -175,7 +175,7 @@ TEST_CASE_TEMPLATE("a stack ends with a norm only if it is pre-norm", Of, OfEnco
   }
 }
 
-TEST_CASE_TEMPLATE("by default a stack has six pre-norm layers of width 4 d_model inside", Of,
+TEST_CASE_TEMPLATE("by default, a stack has six pre-norm layers with a d_ff of 4 d_model", Of,
                    OfEncoder, OfDecoder) {
   const MadeStack<typename Of::Stack> made(8, decltype(Of::stack(tiny(NormPlacement::pre)))());
   CHECK(made.parameters.find("stack.layers.5.ff.linear1.weight") != nullptr);
@@ -202,7 +202,7 @@ TEST_CASE_TEMPLATE("stochastic depth drops the second of two layers twice as oft
   constexpr std::size_t rows = 2000;
   const Tensor zeros = Tensor::zeros({rows, 1, 4}, DType::float64);
   const auto y = values_of(Of::run(made.layer, zeros, zeros, {}, Mode::training(RandomStream(3))));
-  std::size_t first = 0, second = 0;  // rows with the bias of each, next to features without
+  std::size_t first = 0, second = 0;  // numbers of rows with the layers' biases
   for (std::size_t row = 0; row < rows; ++row) {
     first += y[4 * row] > y[4 * row + 2];
     second += y[4 * row + 1] > y[4 * row + 2];
@@ -226,7 +226,7 @@ TEST_CASE_TEMPLATE("padding does not affect batch norms of a stack", Of, OfEncod
       Tape tape;
       auto all = values_of(Of::run(made.layer, x, random_leaf({2, 3, 4}, 2), masks,
                                    Mode::training(RandomStream(3))));
-      all.resize(20);  // the values of tokens
+      all.resize(20);  // only the values of tokens
       made.parameters.commit_buffers();
       for (const NamedTensor& buffer : made.parameters.buffers()) {
         for (const double value : values_of(buffer.tensor)) all.push_back(value);
@@ -237,7 +237,8 @@ TEST_CASE_TEMPLATE("padding does not affect batch norms of a stack", Of, OfEncod
   }
 }
 
-TEST_CASE("an encoder of batch norms is causal in inference, and mixes all positions in training") {
+TEST_CASE(
+    "an encoder with batch norms is causal in inference and mixes all positions in training") {
   DecoderLayerOptions options = small_layer(NormPlacement::pre);
   options.residual.norm.kind = Normalization::batch_norm;
   const MadeStack<Encoder> made(4, OfEncoder::stack(options));
@@ -277,7 +278,7 @@ TEST_CASE_TEMPLATE("the gradients of a stack agree with differences, with dropou
   }
 }
 
-TEST_CASE("stacks reject inputs that do not fit and name the layer inside") {
+TEST_CASE("stacks reject inputs that do not fit and name the inner layer") {
   const auto of = [](const Shape& shape) { return Tensor::zeros(shape, DType::float64); };
   const MadeStack<Encoder> pre(4, OfEncoder::stack(small_layer(NormPlacement::pre)));
   const MadeStack<Encoder> post(4, OfEncoder::stack(small_layer(NormPlacement::post)));

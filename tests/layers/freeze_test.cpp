@@ -101,7 +101,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("operations on only frozen parameters are not recorded") {
+TEST_CASE("operations whose operands are all frozen are not recorded") {
   TwoLinears layers;
   layers.parameters.freeze("first");
   Tape tape;

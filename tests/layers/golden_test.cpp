@@ -18,8 +18,8 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-/// The layers compared with PyTorch's, in both precisions; tests/golden/layers.py and
-/// tests/golden/transformer.py wrote the numbers.
+/// Compares the layers with PyTorch's in both precisions. tests/golden/layers.py and
+/// tests/golden/transformer.py wrote the expected values.
 namespace {
 
 /// A case with the parameters of its layer.
@@ -147,26 +147,26 @@ void check_transformer(const std::string& name, NormPlacement norm, Activation a
 
 }  // namespace
 
-TEST_CASE("a linear layer has PyTorch's output and gradients") {
+TEST_CASE("a linear layer matches PyTorch's output and gradients") {
   in_both("layers.txt", "linear", [](LayerCase& c) {
     const Linear layer(c.scope("linear"), 5, 3);
     c.check([&](Golden& in) { return layer(in["x"]); });
   });
 }
 
-TEST_CASE("layer normalization has PyTorch's output and gradients") {
+TEST_CASE("layer normalization matches PyTorch's output and gradients") {
   check_layer_norm("layer_norm/default", 1e-5);
   check_layer_norm("layer_norm/epsilon", 0.25);
 }
 
-TEST_CASE("rms normalization has PyTorch's output and gradients") {
+TEST_CASE("rms normalization matches PyTorch's output and gradients") {
   in_both("layers.txt", "rms_norm", [](LayerCase& c) {
     const RmsNorm layer(c.scope("norm"), 5);
     c.check([&](Golden& in) { return layer(in["x"]); });
   });
 }
 
-TEST_CASE("batch normalization trains like PyTorch's, with the running moments of two steps") {
+TEST_CASE("batch normalization and its running moments match PyTorch's in two training steps") {
   in_both("layers.txt", "batch_norm/training", [](LayerCase& c) {
     const BatchNorm layer(c.scope("norm"), 5);
     c.check([&](Golden& in) {
@@ -179,7 +179,7 @@ TEST_CASE("batch normalization trains like PyTorch's, with the running moments o
   });
 }
 
-TEST_CASE("batch normalization with running moments has PyTorch's output and gradients") {
+TEST_CASE("batch normalization with running moments matches PyTorch's output and gradients") {
   in_both("layers.txt", "batch_norm/inference", [](LayerCase& c) {
     const BatchNorm layer(c.scope("norm"), 5);
     set_values(c.parameters.buffers()[0].tensor, values_of(c.golden["running_mean"]));
@@ -188,7 +188,8 @@ TEST_CASE("batch normalization with running moments has PyTorch's output and gra
   });
 }
 
-TEST_CASE("an embedding has PyTorch's output and gradients, even for repeated and padding ids") {
+TEST_CASE(
+    "an embedding matches PyTorch's output and gradients, even for repeated and padding ids") {
   check_embedding("embedding/all_ids", std::nullopt);
   check_embedding("embedding/padding", 0);
 }
@@ -199,12 +200,12 @@ TEST_CASE("the sinusoidal table follows the formula of the paper") {
   });
 }
 
-TEST_CASE("positions have PyTorch's output and gradients, sinusoidal and learned") {
+TEST_CASE("sinusoidal and learned positions match PyTorch's output and gradients") {
   check_positions("positions/sinusoidal", 6, {PositionKind::sinusoidal, 5});
   check_positions("positions/learned", 4, {PositionKind::learned, 5});
 }
 
-TEST_CASE("a feed-forward block has PyTorch's output and gradients with every activation") {
+TEST_CASE("a feed-forward block matches PyTorch's output and gradients with every activation") {
   check_feed_forward("feed_forward/relu", Activation::relu);
   check_feed_forward("feed_forward/gelu", Activation::gelu);
   check_feed_forward("feed_forward/gelu_tanh", Activation::gelu_tanh);
@@ -213,19 +214,19 @@ TEST_CASE("a feed-forward block has PyTorch's output and gradients with every ac
   check_feed_forward("feed_forward/geglu", Activation::geglu);
 }
 
-TEST_CASE("self-attention has PyTorch's output, weights and gradients under every mask") {
+TEST_CASE("self-attention matches PyTorch's output, weights and gradients with every mask") {
   check_attention("attention/self_unmasked", "x");
   check_attention("attention/self_padding", "x");
   check_attention("attention/self_causal", "x");
   check_attention("attention/self_padding_causal", "x");
 }
 
-TEST_CASE("attention to a memory has PyTorch's output, weights and gradients") {
+TEST_CASE("cross-attention matches PyTorch's output, weights and gradients") {
   check_attention("attention/cross_unmasked", "memory");
   check_attention("attention/cross_padding", "memory");
 }
 
-TEST_CASE("an encoder layer has PyTorch's output and gradients") {
+TEST_CASE("an encoder layer matches PyTorch's output and gradients") {
   check_encoder_layer("encoder_layer/pre", {.placement = NormPlacement::pre}, Activation::gelu);
   check_encoder_layer("encoder_layer/post", {.placement = NormPlacement::post}, Activation::relu);
   check_encoder_layer("encoder_layer/pre_rms_norm",
@@ -233,12 +234,12 @@ TEST_CASE("an encoder layer has PyTorch's output and gradients") {
                       Activation::silu);
 }
 
-TEST_CASE("a decoder layer has PyTorch's output and gradients") {
+TEST_CASE("a decoder layer matches PyTorch's output and gradients") {
   check_decoder_layer("decoder_layer/pre", NormPlacement::pre, Activation::gelu_tanh);
   check_decoder_layer("decoder_layer/post", NormPlacement::post, Activation::relu);
 }
 
-TEST_CASE("a Transformer has PyTorch's logits and gradients, even for tied and padding rows") {
+TEST_CASE("a Transformer matches PyTorch's logits and gradients, even for tied and padding rows") {
   using enum NormPlacement;
   check_transformer("transformer/pre_tied_target", pre, Activation::gelu, TiedEmbeddings::target);
   check_transformer("transformer/pre_tied_all", pre, Activation::relu, TiedEmbeddings::all);

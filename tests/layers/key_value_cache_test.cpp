@@ -107,8 +107,8 @@ Tensor recomputed(const Network& network, const TokenBatch& sources, const Ids& 
   return select(network(input, Mode::inference()), 1, -1);
 }
 
-/// Equal bits; with the matrix products of OpenBLAS, whose bits depend on the number of rows,
-/// values that are equal up to rounding.
+/// Checks that values are bit-identical, or equal up to rounding with OpenBLAS, whose bits depend
+/// on the number of rows.
 void check_same(const Tensor& a, const Tensor& b) {
   REQUIRE(a.shape() == b.shape());
   if (matmul_in_use() == Matmul::tapestry) {
@@ -134,7 +134,7 @@ void for_every_causal_network(const Check& check) {
 
 }  // namespace
 
-TEST_CASE("decoding token by token gives the same bits as the whole sequences") {
+TEST_CASE("decoding token by token is bit-identical to a forward pass of the whole sequences") {
   for_every_causal_network([](const Network& network) {
     const auto decoder = network.start_decoding(source);
     for (std::ptrdiff_t t = 1; t <= 5; ++t) {
@@ -144,7 +144,7 @@ TEST_CASE("decoding token by token gives the same bits as the whole sequences") 
   });
 }
 
-TEST_CASE("several tokens can be appended at once") {
+TEST_CASE("several tokens can be appended in one call") {
   for_every_causal_network([](const Network& network) {
     const auto decoder = network.start_decoding(source);
     decoder->extend(slice(targets, 1, 0, 3));
@@ -153,8 +153,8 @@ TEST_CASE("several tokens can be appended at once") {
 }
 
 TEST_CASE("select() of a decoder keeps and copies sequences, which share their source") {
-  // Two sequences for each of three sources; then of only the first and the last source, where
-  // both sequences of the last source continue its second one.
+  // Starts with two sequences for each of three sources, then keeps both sequences of the first
+  // source and two copies of the last source's second sequence.
   const Ids first{{1, 8}, {1, 7}, {1, 4}, {1, 9}, {1, 5}, {1, 10}};
   const std::vector<std::size_t> rows{0, 1, 5, 5}, sources{0, 2};
   const Ids whole{{1, 8, 3}, {1, 7, 4}, {1, 10, 5}, {1, 10, 6}};

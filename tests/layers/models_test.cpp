@@ -27,7 +27,7 @@ bool classifies_rows(ModelKind kind) {
   return kind == ModelKind::classifier || kind == ModelKind::vision_transformer;
 }
 
-/// All kinds of models; kinds that pool, with both kinds of pooling.
+/// All kinds of models; models that pool, with both kinds of pooling.
 std::vector<KindOptions> every_kind(const TransformerOptions& options) {
   std::vector<KindOptions> all;
   for (const ModelKind kind : every_model_kind) {
@@ -70,7 +70,7 @@ std::unique_ptr<Network> without_layers(const Scope& scope, ModelKind kind, Pool
 
 }  // namespace
 
-TEST_CASE("models without layers score by embeddings plus positions") {
+TEST_CASE("models without layers compute scores from embeddings plus positions") {
   const double root = std::sqrt(2.0);
   const double first[] = {root, 2 * root + 1};
   const double second[] = {3 * root + std::sin(1.0), 4 * root + std::cos(1.0)};
@@ -143,7 +143,7 @@ TEST_CASE("a vision Transformer without layers scores its class token, or the me
   }
 }
 
-TEST_CASE("parameters of models outside their stacks: embeddings, positions and output") {
+TEST_CASE("outside its stacks, a model has the parameters of embeddings, positions and output") {
   using enum TiedEmbeddings;
   struct Case {
     ModelKind kind;
@@ -196,7 +196,7 @@ TEST_CASE("parameters of models outside their stacks: embeddings, positions and 
   }
 }
 
-TEST_CASE("a model has encoder layers, or decoder layers if it generates, and ignores the others") {
+TEST_CASE("a model has only the stacks of its kind, and ignores the options of other stacks") {
   TransformerOptions options = small();
   options.num_encoder_layers = 3;
   options.num_decoder_layers = 1;
@@ -279,7 +279,7 @@ TEST_CASE("the loss of a model of every kind is the cross entropy of its logits"
   }
 }
 
-TEST_CASE("the gradients of every kind of model agree with finite differences, for every choice") {
+TEST_CASE("the gradients of every kind of model agree with finite differences for all options") {
   for (const TransformerOptions& choice : every_choice()) {
     for (const KindOptions& options : every_kind(choice)) {
       CAPTURE(model_kind_name(options.kind));
@@ -323,7 +323,7 @@ TEST_CASE("models of every kind reject long sequences, unknown ids and lengths t
   });
 }
 
-TEST_CASE("the call operator of a language model is decode, then logits") {
+TEST_CASE("calling a language model equals decode() followed by logits()") {
   const MadeNetwork made(with_kind(small(), ModelKind::language_model));
   const auto& model = dynamic_cast<const LanguageModel&>(*made.network);
   const auto expected = values_of(logits(made, sentences));
@@ -365,7 +365,7 @@ TEST_CASE("dropout of every kind of model applies to its embeddings") {
   }
 }
 
-TEST_CASE("loss and gradients of every kind of model have the same bits on any number of threads") {
+TEST_CASE("loss and gradients of every kind of model are bit-identical on any number of threads") {
   for (const ModelKind kind : every_model_kind) {
     CAPTURE(static_cast<int>(kind));
     KindOptions options = with_kind(small(), kind);

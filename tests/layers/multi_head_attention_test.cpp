@@ -78,7 +78,7 @@ Tensor composed(const Parameters& parameters, const Tensor& queries, const Tenso
 
 }  // namespace
 
-TEST_CASE("by default multi-head attention has 8 heads and drops nothing") {
+TEST_CASE("by default, multi-head attention has 8 heads and no dropout") {
   const Tensor x = random_leaf({2, 3, 16}, 1);
   Parameters parameters(DType::float64, 1);
   const MultiHeadAttention layer(Scope(parameters) / "attn", 16);
@@ -102,7 +102,7 @@ TEST_CASE("attention dropout follows the stream in training and is off in infere
   CHECK(dropped != values_of(same.layer(x, x, {}, Mode::inference())));
 }
 
-TEST_CASE("two layers with equal weights and one stream drop different weights") {
+TEST_CASE("two layers with equal parameters and one stream drop different attention weights") {
   Parameters parameters(DType::float64, 1);
   const MultiHeadAttentionOptions options{.num_heads = 2, .dropout = 0.5};
   const MultiHeadAttention a(Scope(parameters) / "a", 4, options);
@@ -164,7 +164,7 @@ TEST_CASE("attention scores with parameters have one weight for each head") {
   CHECK(own(AttentionScore::bilinear) == std::vector<std::string>{"attn.score.weight (2, 2, 2)"});
 }
 
-TEST_CASE("each score has the weights of its formula") {
+TEST_CASE("the weights of each kind of score follow its formula") {
   const double root = std::sqrt(2.0);
   const auto first_weight = [](double s1, double s2) { return 1 / (1 + std::exp(s2 - s1)); };
   const auto check = [&](AttentionScore score, std::initializer_list<double> weight,
@@ -222,7 +222,7 @@ TEST_CASE("parameter-free attention weights the vectors themselves by softmax(X 
   }
 }
 
-TEST_CASE("a window restricts attention in addition to its mask; no window leaves it unchanged") {
+TEST_CASE("a window restricts attention in addition to the mask, which is unchanged by default") {
   const Attention attention(4, {.num_heads = 2, .window = 1});
   const Tensor x = random_leaf({2, 5, 4}, 1);
   const auto w = values_of(weights_of(attention.layer, x, x, AttentionMask::padding({5, 4})));
@@ -305,7 +305,8 @@ TEST_CASE("bilinear scores with rotary positions apply W to the query before its
   check_values(weights_of(attention.layer, all, all, {}), expected, 1e-12);
 }
 
-TEST_CASE("the last queries get the same output with and without the others, for all positions") {
+TEST_CASE(
+    "the output of the last queries does not depend on other queries, for all position kinds") {
   for (const auto& options : {without_positions, with_rotary, with_alibi}) {
     const Attention attention(8, options);
     const Tensor x = random_leaf({1, 5, 8}, 1);
@@ -339,7 +340,7 @@ namespace {
 constexpr PositionKind every_position[] = {PositionKind::sinusoidal, PositionKind::learned,
                                            PositionKind::rotary, PositionKind::alibi};
 
-/// Every way to attend, without positions.
+/// Every kind of attention, without positions.
 std::vector<TransformerOptions> every_attention() {
   std::vector<TransformerOptions> all;
   using enum AttentionScore;
@@ -393,7 +394,7 @@ TEST_CASE("an encoder without positions is equivariant to permutations, for ever
   }
 }
 
-TEST_CASE("with positions of any kind the encoder depends on the order") {
+TEST_CASE("with positions of any kind, the encoder output depends on the order of tokens") {
   for (const PositionKind positions : every_position) {
     TransformerOptions options = small();
     options.positions = positions;

@@ -52,7 +52,8 @@ struct MadeNetwork {
   std::unique_ptr<Network> network;
 };
 
-/// Two sentences, the second one padded; no token is the padding, whose embedding has no gradient.
+/// Two sentences, of which the second is padded. No token has the padding id, because the embedding
+/// of this id has no gradient.
 inline const TokenBatch sentences{.ids = {{5, 6, 7, 8}, {9, 4, 3, 10}}, .lengths = {4, 2}};
 
 /// A batch for networks of every kind.

@@ -60,7 +60,7 @@ TEST_CASE("a norm is by default a layer norm with the epsilon of PyTorch, 1e-5")
   check_values(Norm(Scope(parameters), 2)(x, {}, Mode::inference()), {-1e-3 / root, 1e-3 / root});
 }
 
-TEST_CASE("an encoder has the same kind of norm everywhere") {
+TEST_CASE("all norms of an encoder are of the same kind") {
   for (const Normalization normalization : normalizations) {
     Parameters parameters(DType::float64, 1);
     const Encoder encoder(Scope(parameters) / "encoder", 4, encoder_with(normalization));
@@ -87,7 +87,7 @@ TEST_CASE("a norm starts with a weight of ones and, unless it is an rms norm, a 
   }
 }
 
-TEST_CASE("a norm rejects a different width and an epsilon of 0, and names itself") {
+TEST_CASE("a norm rejects a different width and an epsilon of 0, and the error has its path") {
   for (const Normalization kind : normalizations) {
     Parameters parameters(DType::float32, 1);
     const Scope scope = Scope(parameters) / "ff_residual";
@@ -222,7 +222,7 @@ TEST_CASE("inference, and training without a tape, do not update the running mom
   CHECK(made.running_var() == std::vector<double>{1, 1, 1});
 }
 
-TEST_CASE("batch norm rejects one vector (no unbiased variance) and none (no moments)") {
+TEST_CASE("batch norm rejects a single vector (no unbiased variance) and 0 vectors (no moments)") {
   MadeBatchNorm made(2);
   check_values(train(made, Tensor::from({1, 1, 2}, {5, -3}, DType::float64)), {0, 0});
   CHECK(train(made, Tensor::zeros({0, 3, 2}, DType::float64)).shape() == Shape{0, 3, 2});
@@ -282,7 +282,7 @@ TEST_CASE("update() rejects values of a different shape or element type") {
   CHECK(average.pending_updates().empty());
 }
 
-TEST_CASE("buffers are listed apart from parameters, in order and without gradients") {
+TEST_CASE("buffers are listed separately from parameters, in order and without gradients") {
   Parameters parameters(DType::float32, 1);
   const Scope scope = Scope(parameters) / "norm";
   scope.buffer("running_var", {3}, ones_initializer());
@@ -331,7 +331,7 @@ TEST_CASE("gather() does not move buffers") {
   check_values(parameters.buffers()[0].tensor, {3, 5});
 }
 
-TEST_CASE("parameters and buffers share one namespace; gather() rejects new names") {
+TEST_CASE("parameters and buffers share one namespace, and gather() prevents new names") {
   Parameters parameters(DType::float64, 1);
   parameters.create_buffer("mean", {1}, zeros_initializer());
   parameters.create("weight", {1}, zeros_initializer());

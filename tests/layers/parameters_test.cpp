@@ -77,7 +77,7 @@ TEST_CASE("parameters without values have names and shapes and allocate no memor
   CHECK(parameters.num_values() == 2 * huge + 2);
 }
 
-TEST_CASE("every parameter requires a gradient, and zero_grad() clears all") {
+TEST_CASE("every parameter requires a gradient, and zero_grad() clears all gradients") {
   TwoLayers layers;
   step(layers, random_leaf({4, 3}, 1));
   for (const NamedTensor& p : layers.parameters) CHECK(p.tensor.grad().defined());
@@ -136,7 +136,7 @@ TEST_CASE("gather() moves values and gradients into one buffer each, on 64-byte 
   }
 }
 
-TEST_CASE("gathered parameters give the same bits as parameters that are not, in every step") {
+TEST_CASE("every step with gathered parameters is bit-identical to a step without gather()") {
   TwoLayers gathered;
   TwoLayers scattered;
   gathered.parameters.gather();
@@ -181,7 +181,7 @@ TEST_CASE("later steps do not change a state_dict(), and load_state_dict() resto
   }
 }
 
-TEST_CASE("load_state_dict() converts the other element type") {
+TEST_CASE("load_state_dict() converts values to the element type of the parameters") {
   Parameters from(DType::float64, 1), to(DType::float32, 2);
   from.create("a", {2}, normal_initializer(1.0));
   const Tensor a = to.create("a", {2}, normal_initializer(1.0));
@@ -189,7 +189,7 @@ TEST_CASE("load_state_dict() converts the other element type") {
   CHECK(values_of(a) == values_of(from.state_dict()[0].tensor.detach().to(DType::float32)));
 }
 
-TEST_CASE("load_state_dict() rejects a state that does not match and changes nothing") {
+TEST_CASE("load_state_dict() rejects a state that does not match and leaves parameters unchanged") {
   TwoLayers layers;
   const std::vector<NamedTensor> snapshot = layers.parameters.state_dict();
   const Tensor weight = layers.parameters.list()[0].tensor;
@@ -216,7 +216,7 @@ TEST_CASE("load_state_dict() rejects a state that does not match and changes not
   static_assert(!std::is_copy_constructible_v<Parameters>);  // would share the values
 }
 
-TEST_CASE("parameters for loaded values are 0, and no initializer is called") {
+TEST_CASE("Parameters::with_zeros() creates parameters with value 0 and calls no initializer") {
   Parameters parameters = Parameters::with_zeros(DType::float32);
   const Scope scope(parameters);
   bool called = false;

@@ -173,8 +173,7 @@ TEST_CASE("a feed-forward block has two linear maps") {
                                  "ff.linear2.weight (2, 3)", "ff.linear2.bias (2)"});
 }
 
-TEST_CASE(
-    "by default a feed-forward block is four times as wide inside, with relu and no dropout") {
+TEST_CASE("by default, a feed-forward block has a d_ff of 4 d_model, relu and no dropout") {
   const InnerBlock block(2, {}), explicitly(2, 8, Activation::relu);
   CHECK(listing(block.parameters) == listing(explicitly.parameters));
   const Tensor x = random_leaf({5, 2}, 1);
@@ -182,7 +181,7 @@ TEST_CASE(
         values_of(explicitly.layer(x, Mode::inference())));
 }
 
-TEST_CASE("without d_ff a feed-forward block has 4 d_model values inside, gated or not") {
+TEST_CASE("the default d_ff of a feed-forward block is 4 d_model for every activation") {
   for (const Activation activation : activations) {
     CAPTURE(static_cast<int>(activation));
     CHECK(listing(InnerBlock(3, {.activation = activation}).parameters) ==
@@ -190,7 +189,7 @@ TEST_CASE("without d_ff a feed-forward block has 4 d_model values inside, gated 
   }
 }
 
-TEST_CASE("dropout at rate 1 leaves nothing but the bias of the second map") {
+TEST_CASE("dropout at rate 1 leaves only the bias of the second map") {
   for (const Activation activation : activations) {
     const InnerBlock block(2, 3, activation, 1.0);
     set_values(block.parameters, "ff.linear2.bias", {7, 8});
@@ -201,7 +200,7 @@ TEST_CASE("dropout at rate 1 leaves nothing but the bias of the second map") {
   }
 }
 
-TEST_CASE("a feed-forward block rejects a different width and names its first map") {
+TEST_CASE("a feed-forward block rejects a different width, and the error names its first layer") {
   const InnerBlock block(4, 8, Activation::relu);
   check_error<ShapeError>("ff.linear1: linear:|(2, 3)|4|(8, 4)", [&] {
     block.layer(Tensor::zeros({2, 3}, DType::float64), Mode::inference());

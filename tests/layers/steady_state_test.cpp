@@ -90,10 +90,10 @@ TokenBatch whole_sentences(std::size_t rows, std::size_t length, std::size_t wor
 
 }  // namespace
 
-// In a guarded run blocks do not come from the pool.
+// In a guarded run, blocks do not come from the pool.
 TEST_SUITE_BEGIN("steady state" * doctest::skip(is_guarded_run()));
 
-TEST_CASE("after warm-up a step of a model of any kind allocates nothing from the system") {
+TEST_CASE("after warm-up, a step of a model of any kind allocates no memory from the system") {
   for (TransformerOptions options : every_choice()) {
     options.dropout = 0.1;
     Training training(options, vocabulary, source, target);
@@ -101,14 +101,14 @@ TEST_CASE("after warm-up a step of a model of any kind allocates nothing from th
   }
 }
 
-TEST_CASE("after warm-up a step with batch norms allocates nothing from the system") {
+TEST_CASE("after warm-up, a step with batch norms allocates no memory from the system") {
   TransformerOptions options = small();
   options.normalization = Normalization::batch_norm;
   Training training(options, vocabulary, source, target);
   CHECK(stops_allocating(training));
 }
 
-TEST_CASE("after warm-up a step on several threads allocates nothing from the system") {
+TEST_CASE("after warm-up, a step on several threads allocates no memory from the system") {
   constexpr std::size_t words = 1000;
   TransformerOptions options = small();
   options.d_model = 128;

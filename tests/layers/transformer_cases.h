@@ -26,7 +26,7 @@ inline TransformerOptions small() {
           .tie_embeddings = TiedEmbeddings::target};
 }
 
-/// A Transformer over one vocabulary size, with its parameters.
+/// A Transformer with one vocabulary size for source and target, and its parameters.
 struct TestTransformer {
   explicit TestTransformer(const TransformerOptions& options, DType dtype = DType::float64,
                            std::uint64_t seed = 1, std::size_t words = vocabulary)
@@ -76,7 +76,7 @@ inline std::vector<TransformerOptions> every_choice() {
   bare.num_heads = 1;
   const std::vector<TransformerOptions> varied = {gated, plain, turned, slanted, bare};
 #if defined(TAPESTRY_ASAN) || defined(TAPESTRY_TSAN)
-  return varied;  // only a varied subset, because a sanitizer makes all of them slow
+  return varied;  // a varied subset, because sanitizers are slow
 #else
   std::vector<TransformerOptions> all = {
       with(pre, geglu, sinusoidal, Tied::target, 0.0),
@@ -101,7 +101,7 @@ inline TokenBatch padded(const TokenBatch& tokens, std::size_t columns, std::int
   return result;
 }
 
-/// Ids of a vocabulary of `words`, none of them padding.
+/// Ids below `words`, without padding ids.
 inline Ids random_ids(std::size_t rows, std::size_t length, std::size_t words, std::uint64_t seed) {
   Ids ids(Shape{rows, length});
   std::uint64_t counter = 0;

@@ -9,7 +9,7 @@ using namespace tapestry;
 
 namespace {
 
-/// Options with a different value, other than the default, for every field of the layers.
+/// Options in which every field of the layers has a different value that is not the default.
 TransformerOptions unlike_the_defaults() {
   return {.d_model = 48,
           .num_heads = 3,
@@ -121,7 +121,7 @@ TEST_CASE("self-attention has rotary positions or ALiBi if the model has them") 
   }
 }
 
-TEST_CASE("`dropout` is the rate of each place without its own rate") {
+TEST_CASE("`dropout` is the default of all more specific dropout rates") {
   TransformerOptions options{.dropout = 0.25};
   CHECK(rates(options) == std::vector<double>(8, 0.25));
   options.embedding_dropout = 0.0;

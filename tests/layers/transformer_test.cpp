@@ -26,7 +26,7 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-TEST_CASE("two models in different scopes share one Parameters") {
+TEST_CASE("two models in different scopes can share one Parameters object") {
   Parameters parameters(DType::float64, 1);
   const Transformer first(Scope(parameters) / "a", small(), 11, 11, padding_id);
   const Transformer second(Scope(parameters) / "b", small(), 11, 11, padding_id);
@@ -54,7 +54,7 @@ TEST_CASE("a Transformer has encoder and decoder layers of the given number and 
   CHECK(model.transformer.options().d_ff == 12);
 }
 
-TEST_CASE("the call operator is encode, then decode, then logits") {
+TEST_CASE("calling a Transformer equals encode(), decode() and logits() in sequence") {
   const TestTransformer model(small());
   const Tensor memory = model.transformer.encode(source, Mode::inference());
   const Tensor decoded = model.transformer.decode(target, memory, source, Mode::inference());
@@ -101,7 +101,7 @@ TEST_CASE("lengths, batches and widths that do not fit are rejected with the pat
   check_error<ShapeError>("0|8|3|encoder.layers.0.self_attn", [&] { TestTransformer{options}; });
 }
 
-TEST_CASE("embeddings shared by all require one common vocabulary") {
+TEST_CASE("sharing all embeddings requires one common vocabulary") {
   TransformerOptions options = small();
   options.tie_embeddings = TiedEmbeddings::all;
   Parameters parameters(DType::float32, 1);
@@ -119,14 +119,15 @@ std::vector<double> at(const Tensor& logits, std::size_t r, std::size_t t) {
   return {begin, begin + static_cast<std::ptrdiff_t>(logits.shape()[2])};
 }
 
-/// Checks equality up to rounding, since BLAS rounds a row differently at other places in a matrix.
+/// Checks equality up to rounding: BLAS rounds a row differently at different positions in a
+/// matrix.
 void check_close(const std::vector<double>& found, const std::vector<double>& expected) {
   check_values(Tensor::from({found.size()}, found, DType::float64), expected, 1e-13);
 }
 
 }  // namespace
 
-TEST_CASE("more columns of padding with any ids change no logits of tokens") {
+TEST_CASE("additional columns of padding with any ids do not change the logits of tokens") {
   for (const TransformerOptions& options : every_choice()) {
     const TestTransformer model(options);
     const Tensor before = model.transformer(source, target, Mode::inference());
@@ -140,7 +141,7 @@ TEST_CASE("more columns of padding with any ids change no logits of tokens") {
   }
 }
 
-TEST_CASE("initial values depend on seed and name, the same in both precisions up to rounding") {
+TEST_CASE("initial values depend on seed and name, and agree in both precisions up to rounding") {
   const TestTransformer exact(small());
   const TestTransformer rounded(small(), DType::float32);
   const TestTransformer other(small(), DType::float64, 2);
@@ -246,7 +247,7 @@ TEST_CASE("the gradients of sentences of one token agree with finite differences
   }
 }
 
-TEST_CASE("a source of padding only is finite and leaves the other sentences unchanged") {
+TEST_CASE("a source of only padding gives finite values and does not change other sentences") {
   TokenBatch blank = source;
   blank.lengths[1] = 0;
   for (const TransformerOptions& options : every_choice()) {
@@ -275,7 +276,7 @@ TEST_CASE("dropout at rate 1 gives finite logits and gradients, and zero gradien
   CHECK_FALSE(all_zero(values_of(parameter(model.parameters, "output.bias").grad())));
 }
 
-TEST_CASE("backward through the encoder reaches the parameters of the encoder and no others") {
+TEST_CASE("backward through the encoder gives gradients only to the parameters of the encoder") {
   const TestTransformer model(small());
   Tape tape;
   const Tensor memory = model.transformer.encode(source, Mode::inference());

@@ -8,8 +8,8 @@
 #include <initializer_list>
 #include <string_view>
 
-/// Turns on the mutant of a woven build that the environment variable TAPESTRY_MUTANT names when
-/// the program starts, if it is set. `weave.py` includes this in every file with a mutant.
+/// In a build with mutants, turns on the mutant that the environment variable TAPESTRY_MUTANT names
+/// when the program starts. `weave.py` includes this in every file with a mutant.
 namespace tapestry::mutants {
 
 /// FNV-1a, 32 bits.
@@ -34,7 +34,8 @@ struct Name {
 
 inline bool on(Name mutant) { return chosen == mutant.id; }
 
-/// Ends the program if TAPESTRY_MUTANT is set to another name. True, for use in an initializer.
+/// Ends the program if TAPESTRY_MUTANT is set to a name that is not in `names`. Otherwise returns
+/// true, so that an initializer can call it.
 inline bool require_known(std::initializer_list<std::string_view> names) {
   const std::string_view name = chosen_name();
   if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) return true;

@@ -26,13 +26,13 @@ MODELS = [
     ["model.norm=post", "model.activation=gelu", "model.positions=learned", "model.dropout=0.2",
      "model.score=additive",
      "model.tie_embeddings=all", "train.label_smoothing=0.1"],
-    # Without padding: its rows have only gradients of 0.
+    # Without padding, because the gradients of padding rows are all 0.
     ["model.norm=pre", "model.activation=gelu_tanh", "model.dropout=0",
      "model.score=bilinear", "model.d_head=6", "model.positions=rotary",
      "model.tie_embeddings=target", "train.label_smoothing=0.1", "data.min_length=6"],
     ["model.norm=post", "model.activation=swiglu", "model.dropout=0.2",
      "model.normalization=rms_norm", "model.skip_scale=0.5", "model.stochastic_depth=0.3"],
-    # Without padding: batch norms would mix it with the tokens.
+    # Without padding, because batch norms would mix it with the tokens.
     ["model.normalization=batch_norm", "model.activation=silu", "data.min_length=6"],
 ]
 

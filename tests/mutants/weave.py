@@ -8,9 +8,9 @@ from mutants import ROOT, ListError, by_file
 
 COPIED = ["CMakeLists.txt", "CHANGELOG.md", "LICENSE", "README.md", "cmake", "autograd", "configs", "data",
           "layers", "optim", "tests", "train"]
-# The programs. They reject names that are not in a list.
+# The main files of the programs, which reject names that are not in the list of mutants.
 MAINS = ["tests/support/main.cpp", "train/cli/main.cpp"]
-# In angle brackets: CMake's check of the includes of public headers ignores them.
+# Uses angle brackets, because CMake's check of the includes of public headers ignores them.
 INCLUDE = '#include <tests/mutants/switch.h>\n'
 
 

@@ -90,7 +90,7 @@ TEST_CASE("swap() exchanges values and averages, and reset() sets the averages t
   check_values(average.state().at(1).tensor, {30});
 }
 
-TEST_CASE("every element of a weight average has the same bits on any number of threads") {
+TEST_CASE("every element of a weight average is bit-identical on any number of threads") {
   const auto updated = [](std::size_t threads) {
     const Threads count(threads);
     const std::vector<NamedTensor> p{leaf("p", {400, 101}, uneven(40400, 1), DType::float32)};
@@ -106,7 +106,7 @@ TEST_CASE("every element of a weight average has the same bits on any number of 
   double mean = 0, last = 0;
   for (std::uint64_t t = 1; t <= 4; ++t) {
     last = uneven(40400, static_cast<double>(t)).back();
-    const double d = static_cast<double>(t) / static_cast<double>(9 + t);  // of update t - 1
+    const double d = static_cast<double>(t) / static_cast<double>(9 + t);  // decay of update t - 1
     mean = t == 1 ? last : d * mean + (1 - d) * last;
   }
   CHECK(alone.back() == doctest::Approx(mean).epsilon(1e-5));
@@ -169,7 +169,7 @@ void check_equal(const Training& a, const Training& b) {
 
 }  // namespace
 
-TEST_CASE("two half batches with scale 1/2 give the step of the whole batch, clipped or not") {
+TEST_CASE("two half batches with scale 1/2 give the same step as the whole batch, clipped or not") {
   for (const OptimizerKind kind : optimizer_kinds) {
     for (const DType dtype : dtypes) {
       for (const double max_norm : {0.0, 0.01}) {
@@ -191,7 +191,8 @@ TEST_CASE("two half batches with scale 1/2 give the step of the whole batch, cli
   }
 }
 
-TEST_CASE("with a normalizer, parts with different numbers of targets give the step of the whole") {
+TEST_CASE(
+    "with a normalizer, parts with different numbers of targets give the whole batch's step") {
   for (const OptimizerKind kind : optimizer_kinds) {
     for (const DType dtype : dtypes) {
       const Training at_once(kind, dtype), in_parts(kind, dtype);

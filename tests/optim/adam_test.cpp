@@ -16,7 +16,7 @@ using namespace tapestry::test;
 
 namespace {
 
-/// The value of a parameter of this shape, 1 at first, after one step with gradient g.
+/// The value of a parameter of this shape, initially 1, after one step with gradient g.
 template <class Optimizer>
 double after_one_step(const Shape& shape, double g, const OptimizerOptions& options) {
   const NamedTensor p = leaf("p", shape, {1});
@@ -58,7 +58,7 @@ TEST_CASE("adam divides the corrected first moment by the root of the corrected 
   }
 }
 
-TEST_CASE("moments of adam in float32 have the factors 1 - beta in float64") {
+TEST_CASE("adam computes the factors 1 - beta of float32 moments in float64") {
   const NamedTensor p = leaf("p", {1}, {1}, DType::float32);
   Adam adam({&p, 1}, {.beta1 = 0.9, .beta2 = 0.999});
   set_gradient(p, {1});
@@ -67,7 +67,7 @@ TEST_CASE("moments of adam in float32 have the factors 1 - beta in float64") {
   check_values(adam.state().at(1).tensor, {0.001}, 1e-10);  // 1 - float(0.999) is 4.7e-8 more
 }
 
-TEST_CASE("the weight decay of adam is part of the gradient, on any number of axes") {
+TEST_CASE("adam adds its weight decay to the gradient, for parameters with any number of axes") {
   OptimizerOptions options = round_numbers;
   options.weight_decay = 0.5;  // h = 1.5 + 0.5 * 1
   const double expected = 1.0 - 0.1 * 2.0 / (2.0 + 1.0);
@@ -90,11 +90,11 @@ TEST_CASE("a decay that float32 would round away is added to the update first") 
   const NamedTensor p = leaf("p", {1, 1}, {1}, DType::float32);
   AdamW adam({&p, 1}, {.weight_decay = 0.5});
   set_gradient(p, {1});
-  adam.step(5e-8);  // change 5e-8 and decay 2.5e-8; a step below 1 is 6e-8 wide
+  adam.step(5e-8);  // change 5e-8 and decay 2.5e-8; float32 has steps of 6e-8 below 1
   CHECK(p.tensor.item() == static_cast<double>(1.0F - 5.9604645e-8F));
 }
 
-TEST_CASE("NaN in a gradient affects its own element only") {
+TEST_CASE("NaN in a gradient affects only its own element") {
   const NamedTensor p = leaf("p", {19}, std::vector<double>(19, 1.0), DType::float32);
   Adam adam({&p, 1}, {});
   std::vector<double> gradient(19, 1.0);

@@ -15,8 +15,8 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-/// The optimizers compared with PyTorch's, in both precisions; tests/golden/optim.py wrote the
-/// numbers. Constants here must equal the constants there.
+/// Compares the optimizers with PyTorch's in both precisions. tests/golden/optim.py wrote the
+/// expected values. Constants here must equal the constants there.
 namespace {
 
 constexpr std::uint64_t steps = 20;
@@ -101,7 +101,7 @@ TEST_CASE("every schedule follows its formula") {
   }
 }
 
-TEST_CASE("twenty steps of every optimizer, schedule and clipping equal PyTorch's") {
+TEST_CASE("twenty steps with every optimizer, schedule and clipping match PyTorch") {
   using enum OptimizerKind;
   check_optimizer("sgd", {.kind = sgd});
   check_optimizer("sgd_decay", {.kind = sgd, .weight_decay = 0.1});
@@ -112,8 +112,8 @@ TEST_CASE("twenty steps of every optimizer, schedule and clipping equal PyTorch'
   check_optimizer("adamw", {.kind = adamw, .beta2 = 0.98, .epsilon = 1e-9, .weight_decay = 0.1});
 }
 
-// In a guarded run blocks do not come from the pool.
-TEST_CASE("after warm-up a clipped step allocates nothing from the system" *
+// In a guarded run, blocks do not come from the pool.
+TEST_CASE("after warm-up, a clipped step allocates no memory from the system" *
           doctest::skip(is_guarded_run())) {
   for (const std::size_t threads : {1, 2}) {
     const Threads count(threads);

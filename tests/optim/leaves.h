@@ -18,7 +18,7 @@ inline constexpr OptimizerKind optimizer_kinds[] = {OptimizerKind::sgd, Optimize
 /// With gradients 2 and 4, these options give moments that are easy to compute by hand.
 inline constexpr OptimizerOptions round_numbers{.beta1 = 0.5, .beta2 = 0.75, .epsilon = 1.0};
 
-/// Options of this kind with an effect of every number.
+/// Options of this kind in which every number has an effect.
 inline OptimizerOptions eventful_options(OptimizerKind kind) {
   return {.kind = kind, .momentum = 0.9, .weight_decay = 0.1};
 }

@@ -18,7 +18,7 @@ using namespace tapestry::test;
 
 namespace {
 
-/// A weight of several pieces and a bias, both uneven.
+/// A weight of several pieces and a bias, both with irregular values.
 std::vector<NamedTensor> model(DType dtype) {
   const std::size_t rows = kernels::elements_per_piece / 100;
   return {leaf("weight", {rows, 211}, uneven(rows * 211, 1), dtype),
@@ -52,7 +52,7 @@ void overwrite(Tensor to, const Tensor& from) {
 
 }  // namespace
 
-TEST_CASE("optimizer state is named by kind and parameter, and is 0 at first") {
+TEST_CASE("optimizer state is named by kind and parameter, and starts at 0") {
   const std::vector<NamedTensor> parameters{leaf("a.weight", {2, 3}, uneven(6, 1)),
                                             leaf("a.bias", {3}, uneven(3, 1))};
   const auto names = [&](const OptimizerOptions& options) {
@@ -77,7 +77,7 @@ TEST_CASE("optimizer state is named by kind and parameter, and is 0 at first") {
   CHECK(names({.kind = OptimizerKind::sgd}).empty());
 }
 
-TEST_CASE("an optimizer has the state of its description, for each kind one tensor per parameter") {
+TEST_CASE("an optimizer has a tensor per parameter for each kind of state in its description") {
   const std::vector<NamedTensor> parameters{leaf("a", {2}, uneven(2, 1)),
                                             leaf("b", {3}, uneven(3, 1))};
   for (const OptimizerKind kind : optimizer_kinds) {
@@ -166,7 +166,7 @@ TEST_CASE("decaying state becomes 0 instead of subnormal") {
   }
 }
 
-TEST_CASE("a run resumed from copied optimizer state ends with the same bits") {
+TEST_CASE("a run resumed from copied optimizer state is bit-identical to an uninterrupted run") {
   for (const OptimizerKind kind : optimizer_kinds) {
     for (const DType dtype : dtypes) {
       const std::vector<NamedTensor> parameters = model(dtype);
@@ -193,7 +193,7 @@ TEST_CASE("a run resumed from copied optimizer state ends with the same bits") {
   }
 }
 
-TEST_CASE("steps give the same bits on any number of threads") {
+TEST_CASE("steps are bit-identical on any number of threads") {
   for (const OptimizerKind kind : optimizer_kinds) {
     for (const DType dtype : dtypes) {
       CHECK(same_on_any_number_of_threads([&] {

@@ -46,7 +46,7 @@ std::vector<OptimizerOptions> every_update() {
 
 }  // namespace
 
-TEST_CASE("the update of an element has the same bits at every place of a parameter") {
+TEST_CASE("the update of an element is bit-identical at every position in a parameter") {
   for (const OptimizerOptions& options : every_update()) {
     for (const DType dtype : dtypes) {
       for (const std::size_t n : {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 67}) {
@@ -151,7 +151,7 @@ TEST_CASE("a parameter without a gradient is unchanged, and so is its state") {
   }
 }
 
-TEST_CASE("a parameter frozen before or after its optimizer was made is unchanged, with state") {
+TEST_CASE("a parameter frozen before or after its optimizer is made keeps its values and state") {
   for (const OptimizerKind kind : optimizer_kinds) {
     for (const bool frozen_before : {true, false}) {
       const std::vector<NamedTensor> parameters{leaf("trained", {1, 2}, {1, 2}),
@@ -231,7 +231,7 @@ TEST_CASE("a step of learning rate 0 changes no parameter and is counted") {
   }
 }
 
-TEST_CASE("a step with an invalid rate or scale is rejected and changes nothing") {
+TEST_CASE("a step with an invalid rate or scale is rejected and has no effect") {
   const NamedTensor p = leaf("p", {1}, {0.5});
   const auto optimizer = make_optimizer({}, {&p, 1});
   set_gradient(p, {0.3});

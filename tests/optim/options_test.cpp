@@ -39,7 +39,7 @@ TEST_CASE("parameters without a gradient count as 0 in the global norm") {
 }
 
 TEST_CASE("the global norm counts each element of each piece once") {
-  // A single element that is not 0, on either side of the borders of pieces and parameters.
+  // A single nonzero element, directly before and after each border of pieces and parameters.
   const std::size_t n = 2 * kernels::elements_per_piece + 1;
   const std::vector<NamedTensor> parameters{leaf("a", {n}, std::vector<double>(n)),
                                             leaf("b", {2}, {0, 0})};
@@ -77,7 +77,7 @@ TEST_CASE("one NaN or infinity makes the global norm NaN or infinite") {
   }
 }
 
-TEST_CASE("the global norm has the same bits on any number of threads") {
+TEST_CASE("the global norm is bit-identical on any number of threads") {
   const std::size_t n = 5 * kernels::elements_per_piece + 77;
   const std::vector<NamedTensor> parameters{leaf("a", {n}, uneven(n, 1)),
                                             leaf("b", {77}, uneven(77, 2))};
@@ -86,7 +86,8 @@ TEST_CASE("the global norm has the same bits on any number of threads") {
   CHECK(same_on_any_number_of_threads([&] { return global_gradient_norm(parameters); }));
 }
 
-TEST_CASE("gradients within the limit are not scaled, longer ones are scaled to the limit") {
+TEST_CASE(
+    "gradients within the limit are not scaled, and larger gradients are scaled to the limit") {
   CHECK(clip_factor(0.0, 2.0) == 1.0);
   CHECK(clip_factor(1.9, 2.0) == 1.0);
   CHECK(clip_factor(2.0, 2.0) == 1.0);
@@ -100,7 +101,7 @@ TEST_CASE("a non-finite norm gives a non-finite clip factor") {
   CHECK(clip_factor(inf, 1.0) == 0.0);
 }
 
-TEST_CASE("a clipping limit has to be finite and not negative") {
+TEST_CASE("a clipping limit must be finite and not negative") {
   check_error<ValueError>("clip_factor:|-1|0", [&] { clip_factor(1.0, -1.0); });
   CHECK_THROWS_AS(clip_factor(1.0, not_a_number), ValueError);
   CHECK_THROWS_AS(clip_factor(1.0, inf), ValueError);
@@ -153,7 +154,7 @@ TEST_CASE("a cosine schedule without warm-up decays from the first step on, by d
   CHECK(rates(options, {3}) == std::vector<double>{0.0});
 }
 
-TEST_CASE("0 warm-up steps give the same rates as 1") {
+TEST_CASE("0 warm-up steps give the same rates as 1 warm-up step") {
   for (const ScheduleKind kind : {ScheduleKind::linear_warmup, ScheduleKind::inverse_sqrt}) {
     const ScheduleOptions none{.kind = kind, .warmup_steps = 0};
     const ScheduleOptions one{.kind = kind, .warmup_steps = 1};

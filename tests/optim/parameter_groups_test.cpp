@@ -70,7 +70,7 @@ TEST_CASE("adamw decays the matrices of a group by its learning rate and decay, 
   }
 }
 
-TEST_CASE("a group gives the same bits as a separate optimizer with its learning rate and decay") {
+TEST_CASE("a group is bit-identical to a separate optimizer with its learning rate and decay") {
   const std::size_t n = kernels::elements_per_piece + 5;
   const auto model = [&](DType dtype) {
     return std::vector<NamedTensor>{leaf("a.weight", {n, 1}, uneven(n, 1), dtype),
@@ -192,7 +192,7 @@ void train(const std::vector<NamedTensor>& parameters, Optimizer& optimizer) {
 
 }  // namespace
 
-TEST_CASE("an optimizer of a range updates its elements like an optimizer of all, and no others") {
+TEST_CASE("an optimizer of a range updates only its elements, like an optimizer of all elements") {
   for (const OptimizerOptions& options :
        {OptimizerOptions{.kind = OptimizerKind::adam, .weight_decay = 0.1},
         OptimizerOptions{.kind = OptimizerKind::adamw, .weight_decay = 0.1},
@@ -231,7 +231,7 @@ TEST_CASE("an optimizer of a range updates its elements like an optimizer of all
   }
 }
 
-TEST_CASE("averages of a range update and swap its elements only") {
+TEST_CASE("averages of a range update and swap only its elements") {
   const auto parameters = two_parameters(DType::float64);
   WeightAverage average(parameters, 0.9, shards[1]);
   CHECK(average.ranges().size() == 2);

@@ -70,7 +70,7 @@ public_headers | sort | diff - <(tr -d '<>' <"$work/headers.txt" | cut -d ' ' -f
 sort -R --random-source="$here/installed.sh" "$work/headers.txt" >"$work/headers.cpp"
 g++ -std=c++20 -fsyntax-only -Wall -Wextra -Werror -I "$prefix/include" "$work/headers.cpp"
 
-# Each installed example compiles with what is installed.
+# Each installed example compiles with the installed headers and libraries.
 examples=("$doc"/libtapestry-dev/examples/*.cpp)
 [ "${#examples[@]}" -gt 5 ] || fail "found only ${#examples[@]} examples"
 for example in "${examples[@]}"; do

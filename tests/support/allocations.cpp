@@ -55,9 +55,9 @@ void release(void* memory) noexcept {
 
 }  // namespace
 
-// All forms are defined, even the forms that the standard library implements by other forms: a
-// sanitizer replaces those, and memory from its operator new must not reach the operator delete
-// below.
+// All overloads are defined, even those that the standard library implements by calling other
+// overloads: a sanitizer replaces them, and memory from its operator new must not reach the
+// operator delete below.
 void* operator new(std::size_t n) { return or_throw(counted(n)); }
 void* operator new[](std::size_t n) { return or_throw(counted(n)); }
 void* operator new(std::size_t n, std::align_val_t a) { return or_throw(counted(n, a)); }

@@ -6,8 +6,8 @@
 
 namespace tapestry::test {
 
-/// Number of calls of the global operator new so far, on all threads and of all forms, in a program
-/// that links allocations.cpp. Blocks of the kernels' pool are not counted.
+/// Number of calls of the global operator new so far, on all threads and of all overloads, in a
+/// program that links allocations.cpp. Blocks of the kernels' pool are not counted.
 std::uint64_t calls_of_new();
 
 /// Makes the next operator new of the calling thread for more than `bytes` bytes fail, once.

@@ -21,7 +21,7 @@ namespace tapestry::test {
 using BinaryOperation = std::function<Tensor(const Tensor&, const Tensor&)>;
 
 /// Shapes that broadcast: equal, left, right and both ways, scalars, ranks that differ, extents of
-/// 1 in every place, axes around the widths of vectors, empty axes.
+/// 1 at every axis, axes around the widths of vectors, empty axes.
 inline const std::vector<std::pair<Shape, Shape>> broadcastable_shapes = {
     {{}, {}},
     {{1}, {}},

@@ -121,7 +121,7 @@ struct Results {
   bool operator==(const Results&) const = default;
 };
 
-/// An uneven dL/dy.
+/// A dL/dy with irregular values.
 inline Tensor upstream_of(const Tensor& y) {
   return random_leaf(y.shape(), 77).detach().to(y.dtype());
 }
@@ -145,7 +145,7 @@ inline std::vector<std::vector<double>> gradient_values(const Operands& x) {
   return gradients;
 }
 
-/// Runs the operation on leaves with the operands' values, with an uneven dL/dy.
+/// Runs the operation on leaves with the operands' values, with an irregular dL/dy.
 inline Results results_of(const std::function<Tensor(const Operands&)>& operation,
                           const Operands& operands) {
   const Operands leaves = leaves_of(operands);

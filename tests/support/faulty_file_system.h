@@ -32,10 +32,10 @@ class FaultyFileSystem : public FileSystem {
     error = with;
   }
 
-  bool interrupt_every_second_call = false;  ///< that can be, with EINTR, before it does anything
-  std::size_t max_transfer_bytes = std::numeric_limits<std::size_t>::max();  ///< bytes a call
+  bool interrupt_every_second_call = false;  ///< if interruptible, with EINTR
+  std::size_t max_transfer_bytes = std::numeric_limits<std::size_t>::max();  ///< per call
   bool lose_last_byte = false;  ///< writes 0 in place of each write's last byte
-  ssize_t excess_claimed = 0;   ///< bytes that a write reports beyond those it wrote
+  ssize_t excess_claimed = 0;   ///< added to the byte count that a write reports
   std::uint64_t free_space = 4096;
 
   int open(const char* path, int flags, mode_t mode) override {

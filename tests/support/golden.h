@@ -116,8 +116,8 @@ class Golden {
     CHECK(count("gradient/") == checked_gradients_);
   }
 
-  /// Checks that no value of `found` is further from the stored one than `relative` times the
-  /// largest stored magnitude of that tensor.
+  /// Checks that no value of `found` differs from the stored value by more than `relative` times
+  /// the largest stored magnitude of the tensor.
   void check_equal(const std::string& name, const Tensor& found, double relative) {
     CAPTURE(name);
     const std::vector<double> expected = values_of(at(name));
@@ -135,7 +135,7 @@ class Golden {
     checked_gradients_ += name.starts_with("gradient/");
   }
 
-  /// Equal to 1e-10 in float64 and to 1e-5 in float32.
+  /// Checks equality with a relative tolerance of 1e-10 in float64 and 1e-5 in float32.
   void check_equal(const std::string& name, const Tensor& found) {
     check_equal(name, found, dtype_ == DType::float32 ? 1e-5 : 1e-10);
   }

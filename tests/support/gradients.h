@@ -10,7 +10,7 @@
 
 namespace tapestry::test {
 
-/// A float64 leaf with reproducible uneven values in +-[low, high], requiring a gradient.
+/// A float64 leaf that requires a gradient, with reproducible irregular values in +-[low, high].
 inline Tensor random_leaf(const Shape& shape, std::uint64_t seed, double low = 0.1,
                           double high = 1.5) {
   const RandomStream random = RandomStream(seed).named("test leaf");
@@ -23,8 +23,8 @@ inline Tensor random_leaf(const Shape& shape, std::uint64_t seed, double low = 0
   return leaf.set_requires_grad(true);
 }
 
-/// The worst relative error of the gradients of `function` with respect to `leaves`; infinite if
-/// any coordinate is inconclusive, which is no agreement.
+/// The largest relative error of the gradients of `function` with respect to `leaves`; infinite if
+/// any coordinate is inconclusive, because this does not count as agreement.
 inline double gradient_error(const std::function<Tensor()>& function,
                              std::initializer_list<Tensor> leaves) {
   std::vector<NamedTensor> named;

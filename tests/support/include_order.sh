@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Fails if a file includes a header of a folder that comes after its own folder in this order.
+# Fails if a file includes a header of a folder that comes later in this order than the file's
+# folder.
 #   train -> layers, optim, data, autograd;  layers, optim -> autograd;  data and autograd: only themselves
 # usage: include_order.sh SOURCE_DIR
 set -euo pipefail

@@ -12,8 +12,8 @@ extern "C" const char* __tsan_default_options() { return "allocator_may_return_n
 #endif
 
 int main(int argc, char** argv) {
-  // Under nohup, or in the background of a script, these signals are ignored, and the program
-  // inherits that: tests that stop runs by a signal would wait forever.
+  // Under nohup or in a background job of a script, the program starts with these signals ignored,
+  // and tests that stop runs by a signal would wait forever.
   for (const int signal : {SIGHUP, SIGINT, SIGTERM}) std::signal(signal, SIG_DFL);
   return doctest::Context(argc, argv).run();
 }

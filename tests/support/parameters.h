@@ -49,7 +49,7 @@ inline void perturb(const Parameters& parameters) {
   }
 }
 
-/// "name (shape)" of each parameter, in their order.
+/// "name (shape)" of each parameter, in order of creation.
 inline std::vector<std::string> listing(const Parameters& parameters) {
   std::vector<std::string> lines;
   for (const NamedTensor& p : parameters)

@@ -26,7 +26,7 @@ class PoolUse {
   PoolUse(const PoolUse&) = delete;
   PoolUse& operator=(const PoolUse&) = delete;
 
-  /// Bytes in use now, above those at the start.
+  /// Bytes in use now, minus the bytes in use at the start.
   std::size_t bytes() const { return kernels::memory_statistics().bytes_in_use - before_; }
   /// Maximum of bytes() since the start.
   std::size_t peak() const { return kernels::memory_statistics().peak_bytes_in_use - before_; }

@@ -271,7 +271,8 @@ TEST_CASE("the formula of an operation contains the values of its attributes") {
   CHECK(contains(formulas.of["cross_entropy"], "α = 0.25"));
 }
 
-TEST_CASE("an observer can request separate linear and cross_entropy instead of the fused operation") {
+TEST_CASE(
+    "an observer can request separate linear and cross_entropy instead of the fused operation") {
   const Tensor x = Tensor::full({3, 4}, 0.5, DType::float64).set_requires_grad(true);
   for (const bool splits : {false, true}) {
     Formulas formulas;

@@ -135,7 +135,8 @@ std::string faults_of_nan(const OperationCase& operation, const Operands& operan
                                   : unchanged_by_numbers || same(found.all[i], before.all[i]);
     if (right) continue;
     faults += (value ? "value " : "gradient ") + std::to_string(value ? i : i - before.values) +
-              " is " + std::to_string(found.all[i]) + (depends[i] ? "; " : ", but does not depend on the element; ");
+              " is " + std::to_string(found.all[i]) +
+              (depends[i] ? "; " : ", but does not depend on the element; ");
     if (faults.size() > 200) break;
   }
   return faults;
@@ -153,7 +154,8 @@ TEST_CASE("NaN propagates to all values and gradients that depend on it and to n
   }
 }
 
-TEST_CASE("infinities give NaN, infinite and finite results at the same positions in both precisions") {
+TEST_CASE(
+    "infinities give NaN, infinite and finite results at the same positions in both precisions") {
   for_each_position(DType::float64, [](const auto& operation, const auto& /*operands*/,
                                        std::size_t which, std::size_t at) {
     const auto kinds = [&](DType dtype, double value) {

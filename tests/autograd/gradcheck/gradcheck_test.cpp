@@ -245,7 +245,8 @@ TEST_CASE("the worst error of a report is the maximum over all rows") {
   CHECK(report.worst_relative_error() == 0.5);
 }
 
-TEST_CASE("gradcheck samples coordinates of large tensors and checks all coordinates of small tensors") {
+TEST_CASE(
+    "gradcheck samples coordinates of large tensors and checks all coordinates of small tensors") {
   const Tensor small = random_leaf({64}, 1);
   const Tensor large = random_leaf({65}, 2);
   const NamedTensor named[] = {{"small", small}, {"large", large}};
@@ -286,7 +287,8 @@ TEST_CASE("gradcheck accepts a function that returns its input, or an empty tens
   CHECK(gradient_error([&] { return square(none); }, {none}) == 0.0);
 }
 
-TEST_CASE("gradcheck rejects float32 tensors and tensors that require no gradient, and names them") {
+TEST_CASE(
+    "gradcheck rejects float32 tensors and tensors that require no gradient, and names them") {
   const auto check = [](const Tensor& x) {
     const NamedTensor named[] = {{"encoder.weight", x}};
     gradcheck([&] { return square(x); }, named);
@@ -361,7 +363,8 @@ TEST_CASE("random directions are inconclusive if all of them cross a kink") {
   CHECK(row.directions.inconclusive == 4);
 }
 
-TEST_CASE("a gradient is wrong, not inconclusive, if its error is 100 times the differences' error") {
+TEST_CASE(
+    "a gradient is wrong, not inconclusive, if its error is 100 times the differences' error") {
   // Over the shortest steps, exp(40 x) grows by a factor of e: differences are accurate to about
   // 3e-6.
   const Tensor x = Tensor::full({4}, 0.1, DType::float64).set_requires_grad(true);

@@ -83,8 +83,7 @@ TEST_CASE("the report distinguishes zero, missing, non-finite and non-parallel g
   CHECK(contains(explanation(row), "the gradient is not finite"));
 }
 
-TEST_CASE(
-    "the report of a wrong direction without conclusive coordinates has no cosine") {
+TEST_CASE("the report of a wrong direction without conclusive coordinates has no cosine") {
   GradcheckReport report;
   report.rows = {wrong_by(1.0)};
   report.rows[0].cosine = report.rows[0].factor = std::nan("");
@@ -150,7 +149,8 @@ TEST_CASE("the report lists zero gradients and missing gradients separately") {
                  "3 gradients: 3 agree, "));
 }
 
-TEST_CASE("the report lists norms too small to distinguish from zero, with the smallest distinct norm") {
+TEST_CASE(
+    "the report lists norms too small to distinguish from zero, with the smallest distinct norm") {
   GradcheckReport report;
   report.rows = {wrong_by(1.0), wrong_by(1.0)};
   report.rows[0].verdict = GradcheckVerdict::agrees;

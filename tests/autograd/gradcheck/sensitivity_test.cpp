@@ -58,10 +58,11 @@ struct Fault {
 std::vector<Fault> faults() {
   return {
       {"one of 40,000 values by 1e-4", random_leaf({200, 200}, 1), one_wrong(12345, 1e-4)},
-      {"one of 40,000 values, scalar output", random_leaf({200, 200}, 1), one_wrong(12345, 1e-4), true},
-      {"one of 1,000,000 by 5e-4", random_leaf({1000, 1000}, 1), one_wrong(765432, 5e-4)},
-      {"one of 1,000,000 values, scalar output", random_leaf({1000, 1000}, 1), one_wrong(765432, 5e-4),
+      {"one of 40,000 values, scalar output", random_leaf({200, 200}, 1), one_wrong(12345, 1e-4),
        true},
+      {"one of 1,000,000 by 5e-4", random_leaf({1000, 1000}, 1), one_wrong(765432, 5e-4)},
+      {"one of 1,000,000 values, scalar output", random_leaf({1000, 1000}, 1),
+       one_wrong(765432, 5e-4), true},
       {"3e-7 of the RMS, doubled", with_a_small_value(40, 3e-7), one_wrong(17, 1.0)},
       {"3e-8 of the RMS, doubled", with_a_small_value(40, 3e-8), one_wrong(17, 1.0)},
       {"all by 1e-7", random_leaf({50}, 1), all_wrong(1e-7)},
@@ -149,7 +150,8 @@ TEST_CASE("gradcheck measures noise over longer steps if short steps change less
   CHECK(noise < 1e-15);
 }
 
-TEST_CASE("if a loss is rounded to zero, correct gradients are too small and wrong gradients wrong") {
+TEST_CASE(
+    "if a loss is rounded to zero, correct gradients are too small and wrong gradients wrong") {
   for (const double margin : {38.0, 40.0, 50.0, 700.0}) {
     CAPTURE(margin);
     Tensor x = Tensor::from({{margin, 0}, {0, margin}}, DType::float64);

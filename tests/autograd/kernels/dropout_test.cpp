@@ -122,7 +122,7 @@ TEST_CASE("the dropped elements depend neither on neighbors nor on other streams
   CHECK(deviation(of_one, of_next, 0, rate) < 5.0);
 }
 
-TEST_CASE("the dropout kernels give 0 for dropped elements, even NaN, in body and tail") {
+TEST_CASE("the dropout kernels set dropped elements to 0, even NaN, in full vectors and tails") {
   constexpr std::size_t n = dropout_group + 37;
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const std::vector<float> keeps = kept(5, 0.5, n);

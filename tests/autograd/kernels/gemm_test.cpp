@@ -354,7 +354,8 @@ TEST_CASE("gemm of a full block of rows, packed for many panels, is correct and 
   }
 }
 
-TEST_CASE("gemm agrees with triple loops around the widths of tiles, with b packed and not packed") {
+TEST_CASE(
+    "gemm agrees with triple loops around the widths of tiles, with b packed and not packed") {
   check_widths<float>();
   check_widths<double>();
 }

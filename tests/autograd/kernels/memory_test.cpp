@@ -148,7 +148,7 @@ TEST_CASE("release_unused_memory() returns all unused blocks to the system and n
   CHECK(memory_statistics().bytes_reserved == before);
 }
 
-TEST_CASE("release_unused_memory() returns small free blocks too") {
+TEST_CASE("release_unused_memory() also returns small free blocks") {
   for (const std::size_t bytes : {1, 640, 20'000, 50'000}) {
     CAPTURE(bytes);
     release_unused_memory();

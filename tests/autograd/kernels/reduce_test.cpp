@@ -75,7 +75,8 @@ TEST_CASE("sums over the middle axis agree with loops for all kinds of extents")
   check_sums<double>(1, 70000, 1);
 }
 
-TEST_CASE("the sum of squares of float32 values is as accurate as in float64 and does not overflow") {
+TEST_CASE(
+    "the sum of squares of float32 values is as accurate as in float64 and does not overflow") {
   constexpr std::size_t n = 100003;
   const std::vector<float> in = uneven<float>(n);
   long double expected = 0.0L;

@@ -99,7 +99,8 @@ TEST_CASE("gelu and gelu_tanh are accurate far into the negative tail") {
   CHECK(error_in_tail(gelu_tanh, exact_tanh, DType::float64) < 1e-11);
 }
 
-TEST_CASE("the gradient of gelu agrees with finite differences at the borders of the pieces of erfc") {
+TEST_CASE(
+    "the gradient of gelu agrees with finite differences at the borders of the pieces of erfc") {
   const double joint_1 = 0.65 * std::numbers::sqrt2, joint_2 = 2.2 * std::numbers::sqrt2;
   const Tensor x = exact({joint_1, -joint_1, joint_2, -joint_2}).set_requires_grad(true);
   CHECK(gradient_error([&] { return gelu(x); }, {x}) < 1e-6);

@@ -248,7 +248,8 @@ TEST_CASE("attention with scores of +-1e4 has weights 0, 1 and 1/2, and finite g
   }
 }
 
-TEST_CASE("additive attention with saturated and infinite sums has scores +-w and finite gradients") {
+TEST_CASE(
+    "additive attention with saturated and infinite sums has scores +-w and finite gradients") {
   const double e = std::exp(1.0);
   check_worked({worked("saturated",
                        {exact({1, 1, 1}, {0}), exact({1, 3, 1}, {1e4, -1e4, inf}),

@@ -128,7 +128,7 @@ TEST_CASE("attention gives hand-worked weights and values") {
   });
 }
 
-TEST_CASE("values and gradients of attention equal those of a composition of small operations") {
+TEST_CASE("attention and its gradients are equal to a composition of small operations") {
   struct Case {
     std::size_t n_q, n_k;
     AttentionOptions options;

@@ -162,7 +162,8 @@ TEST_CASE("topk_log_softmax takes the first of equal logits, and -inf only after
   CHECK(impossible.values.to_vector() == std::vector<double>{-inf, -inf});
 }
 
-TEST_CASE("topk and topk_log_softmax reject k out of range; topk_log_softmax rejects recorded logits") {
+TEST_CASE(
+    "topk and topk_log_softmax reject k out of range; topk_log_softmax rejects recorded logits") {
   const Tensor x = random_leaf({2, 3}, 1);
   check_error<ValueError>("topk: k is 4|1 to 3|axis 1|(2, 3)", [&] { topk(x, 4); });
   check_error<ValueError>("topk", [&] { topk(x, 0); });

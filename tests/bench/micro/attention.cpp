@@ -20,7 +20,7 @@ std::vector<kernels::KeyRange> keys_within(std::size_t radius, std::size_t batch
   return keys;
 }
 
-/// Self-attention of sentences of n tokens, with room for everything it takes.
+/// Self-attention of sentences of n tokens, with memory for all operands, results and gradients.
 struct SelfAttention {
   std::size_t batch, n, heads, d;
   double dropout;
@@ -66,7 +66,7 @@ void add_attention(std::size_t batch, std::size_t n, std::size_t heads, std::siz
                 [make] { return [a = make()]() mutable { a.forward(); }; });
   add_benchmark("attention/backward/" + of, {.flops = 4.0 * product}, [make] {
     SelfAttention a = make();
-    a.forward();  // leaves what backward needs
+    a.forward();  // saves values for backward
     return [a = std::move(a)]() mutable { a.backward(); };
   });
 }

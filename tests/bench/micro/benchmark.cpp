@@ -30,7 +30,8 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   CLI::App app{"Times single kernels."};
   std::size_t threads = 1;
-  app.add_option("--threads", threads, "of the kernels; 0 means one for each core (default 1)");
+  app.add_option("--threads", threads,
+                 "number of kernel threads; 0 means one per core (default 1)");
   CLI11_PARSE(app, argc, argv);
 
   tapestry::kernels::set_num_threads(threads);

@@ -10,7 +10,7 @@
 
 namespace tapestry::bench {
 
-/// Work of one run of a kernel; numbers of 0 are not reported.
+/// Work of one run of a kernel; zeros are not reported.
 struct Work {
   double flops = 0.0;  ///< floating point operations, two for each multiplication of a product
   double bytes = 0.0;  ///< bytes of the arrays that it reads and writes, each counted once
@@ -19,7 +19,7 @@ struct Work {
 /// The work of a kernel that makes one pass over `arrays` arrays of n float32 values.
 Work passing(std::size_t arrays, std::size_t n);
 
-/// n float32 values between -1 and 1, uneven and always the same.
+/// n float32 values between -1 and 1, irregular but the same in every run.
 std::vector<float> values(std::size_t n);
 
 /// Makes `state` show work per second.

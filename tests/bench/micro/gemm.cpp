@@ -9,7 +9,7 @@
 namespace tapestry::bench {
 namespace {
 
-/// (m, k) times (k, n), each operand stored like this or transposed.
+/// (m, k) times (k, n), each operand stored as it is or transposed.
 struct Product {
   std::size_t m, n, k;
   bool a_transposed = false, b_transposed = false;

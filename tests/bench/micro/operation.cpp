@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t chain = 1000;
 
-/// Adds a benchmark of `chain` operations in a row; "each" is the time of one of them.
+/// Adds a benchmark of `chain` operations in a row; "each" is the time of one operation.
 template <class Body>
 void add_chain(const std::string& name, Body body) {
   const auto run = [body](benchmark::State& state) {
@@ -25,7 +25,7 @@ void add_chain(const std::string& name, Body body) {
       ->UseRealTime();
 }
 
-/// Forward under a tape, and backward, of a tensor of one element.
+/// Benchmarks a chain on a one-element tensor: forward under a tape, and backward.
 template <class Operation>
 void add_recorded(const std::string& name, Operation operation) {
   const Tensor x = Tensor::scalar(1.0, DType::float32).set_requires_grad(true);

@@ -26,7 +26,7 @@ struct LayerNorm {
   }
 };
 
-/// An rms norm of (rows, n) with room for everything it takes.
+/// An rms norm of (rows, n), with memory for all operands, results and gradients.
 struct RmsNorm {
   std::size_t rows, n;
   std::vector<float> x = values(rows * n), g = x, y = x, dx = x;
@@ -42,7 +42,7 @@ struct RmsNorm {
   }
 };
 
-/// A batch norm in training, with room for everything it takes.
+/// A batch norm in training, with memory for all operands, results and gradients.
 struct BatchNorm {
   std::size_t rows, n;
   std::vector<float> x = values(rows * n), g = x, y = x, dx = x;
@@ -69,7 +69,7 @@ void add_norm(const std::string& name, std::size_t rows, std::size_t n) {
   });
   add_benchmark(name + "/backward/" + shape, passing(3, rows * n), [=] {
     Norm norm{rows, n};
-    norm.forward();  // leaves what backward needs
+    norm.forward();  // saves values for backward
     return [norm = std::move(norm)]() mutable { norm.backward(); };
   });
 }
