@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Counts the lines of the C++ examples and of their PyTorch versions, without blank lines and
-# comments. Fails if an example has more than 1.3 times the lines of its PyTorch version: lines.sh
-# [FOLDER]
+# comments. Fails if an example has more than 1.3 times the lines of its PyTorch version.
+# usage: lines.sh [FOLDER]
 set -euo pipefail
 cd "${1:-$(dirname "$0")}"
 

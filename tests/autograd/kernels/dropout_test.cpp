@@ -93,7 +93,7 @@ TEST_CASE("the scale of kept elements compensates for the rate, to 48 bits") {
 
 TEST_CASE("an element whose upper 16 bits equal the rate's is decided by 32 more bits") {
   constexpr std::size_t n = std::size_t{1} << 20;
-  // The two rates are 2^-48 apart, below and above the random number of one element.
+  // Each element is kept at a rate equal to its 48 random bits, and dropped at a rate 2^-48 higher.
   std::size_t tied = 0;
   for (std::size_t i = 0; i < n && tied < 3; ++i) {
     alignas(64) std::uint32_t words[philox_group];
