@@ -61,7 +61,8 @@ void write_class(const Example& example, std::size_t, const BatchRules&, const B
   *row.labels = example.target.front() - first_word_id;
 }
 
-/// The examples of a batch by row. Owns the examples that are read from a file or transformed.
+/// The examples of a batch, one for each row. Owns the examples that are read from a file or
+/// transformed.
 class RowExamples {
  public:
   RowExamples(const Examples& examples, std::span<const std::size_t> indices,
@@ -77,14 +78,14 @@ class RowExamples {
   }
 
   const Example& operator[](std::size_t row) const {
-    Example unused;  // read() returns the example in memory
+    Example unused;  // stays empty: read() returns a reference to memory
     return owned_.empty() ? examples_.read(indices_[row], unused) : owned_[row];
   }
 
  private:
   const Examples& examples_;
   std::span<const std::size_t> indices_;
-  std::vector<Example> owned_;  ///< empty: the examples are in memory
+  std::vector<Example> owned_;  ///< empty if the examples are in memory
 };
 
 /// Computes the dimensions and lengths of the batch.

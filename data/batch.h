@@ -13,25 +13,25 @@
 
 namespace tapestry {
 
-/// The label of a position without a prediction.
+/// The label of a position where no token is predicted.
 inline constexpr std::int32_t no_label = -1;
 
 struct BatchRules;
 
 /// Pointers to one row of a Batch. Elements that RowLayout::write() does not set are padding.
 struct BatchRow {
-  std::int32_t* source;  ///< source_length(example) elements, as RowLayout computes it
-  std::int32_t* input;   ///< target_length(example) elements
-  std::int32_t* labels;  ///< target_length(example) elements
+  std::int32_t* source;  ///< RowLayout::source_length(example) elements
+  std::int32_t* input;   ///< RowLayout::target_length(example) elements
+  std::int32_t* labels;  ///< RowLayout::target_length(example) elements
 };
 
-/// How an example becomes a row of a batch.
+/// Defines how an example becomes a row of a batch.
 struct RowLayout {
   std::size_t (*source_length)(const ExampleLengths&);  ///< source tokens, including `<eos>`
   std::size_t (*target_length)(const ExampleLengths&);  ///< labels, including no_label
   /// Writes the example with this index to its row.
   void (*write)(const Example&, std::size_t index, const BatchRules&, const BatchRow&);
-  bool labels_are_classes = false;  ///< the target of an example has classes instead of tokens
+  bool labels_are_classes = false;  ///< whether targets are classes instead of tokens
 };
 
 /// Rows of pairs, such as a sentence and its translation. The row of the pair (a b -> x y z),
@@ -81,7 +81,7 @@ struct BatchRules {
   std::size_t vocabulary = 0;    ///< size of the target vocabulary; masked_rows samples from it
   std::uint64_t seed = 0;        ///< seed of masking
   std::uint64_t epoch = 0;       ///< epoch, for masking and the transform
-  std::shared_ptr<const ExampleTransform> transform{};  ///< null: examples stay as they are
+  std::shared_ptr<const ExampleTransform> transform{};  ///< null leaves examples unchanged
 };
 
 /// Examples padded to the length of the longest: tokens with `<pad>`, labels with no_label. Arrays
@@ -91,27 +91,27 @@ struct Batch {
   std::size_t source_length = 0;  ///< length of every row of source, with padding
   std::size_t target_length = 0;  ///< length of every row of input and labels, with padding
 
-  /// (rows, source_length): sources of pairs, and sentences with a class
+  /// (rows, source_length): source tokens of pairs and of sentences to classify
   std::vector<std::int32_t> source;
   /// (rows, target_length): decoder input of pairs; the only input of windows, masked and tagged
   /// sentences
   std::vector<std::int32_t> input;
   std::vector<std::int32_t> labels;  ///< (rows, target_length): token ids, or classes from 0
 
-  std::vector<std::size_t> source_lengths;  ///< (rows): without padding, including `<eos>`
+  std::vector<std::size_t> source_lengths;  ///< (rows): unpadded lengths, including `<eos>`
   std::vector<std::size_t> target_lengths;  ///< (rows): length of input and labels without padding
-  std::size_t target_tokens = 0;            ///< labels other than no_label
+  std::size_t target_tokens = 0;            ///< number of labels other than no_label
 
   std::vector<float> pixels;  ///< (rows, pixel values per image); empty without images
 
   std::vector<std::size_t> examples;  ///< (rows): index of each row's example
-  std::uint64_t epoch = 0;            ///< BatchRules::epoch
+  std::uint64_t epoch = 0;            ///< copy of BatchRules::epoch
 
   friend bool operator==(const Batch&, const Batch&) = default;
 };
 
-/// Number of token positions in a target row of this length: 0 for the row of a classifier, which
-/// has length 1. Shares of padding are relative to these positions.
+/// Number of token positions in a target row of this length: 0 for a classifier, whose rows have
+/// length 1. Padding is reported as a share of these positions.
 inline std::size_t target_positions(std::size_t target_length) {
   return target_length == 1 ? 0 : target_length;
 }

@@ -18,31 +18,31 @@ using BatchIndices = std::vector<std::size_t>;
 
 /// The position of a run in its training data: the complete state of a BatchSchedule.
 struct BatchPosition {
-  std::uint64_t epoch = 0;  ///< from 0
-  std::size_t batch = 0;    ///< in the epoch, from 0
+  std::uint64_t epoch = 0;  ///< counted from 0
+  std::size_t batch = 0;    ///< within the epoch, counted from 0
 
   friend bool operator==(const BatchPosition&, const BatchPosition&) = default;
 };
 
-/// How the lengths of the examples in a batch compare.
+/// How examples are combined into batches by their lengths.
 enum class BatchLengths {
   alike,  ///< similar lengths, which reduces padding
   mixed   ///< each batch is a random sample, as batch norm requires
 };
 
 /// Limits the tokens of a batch, like --max-tokens of fairseq: rows times the largest
-/// longest_side() of the examples is at most `max_tokens`. This counts the padding of the longer
-/// side.
+/// longest_side() of the examples is at most `max_tokens`. This product includes the padding of the
+/// longer side.
 struct BatchTokens {
-  std::size_t max_tokens;        ///< per batch, >= the longest side of every example
-  RowLayout layout = pair_rows;  ///< measures the sides of examples
+  std::size_t max_tokens;        ///< per batch; at least the longest side of every example
+  RowLayout layout = pair_rows;  ///< computes the row lengths of examples
 };
 
 /// Returns the lengths of an example in an epoch, for examples whose lengths vary between epochs,
-/// as with subword regularization. Must be a pure function.
+/// for example because of subword regularization. Must be a pure function.
 using LengthsInEpoch = std::function<ExampleLengths(std::size_t example, std::uint64_t epoch)>;
 
-/// The sizes of the batches of an epoch.
+/// The total sizes of all batches of an epoch.
 struct BatchStatistics {
   std::size_t batches = 0;      ///< number of batches
   std::size_t examples = 0;     ///< rows of all batches
@@ -51,8 +51,8 @@ struct BatchStatistics {
   std::uint64_t padding = 0;    ///< number of these positions that are padding
 };
 
-/// Divides the training examples into batches. Every epoch has every example exactly once, in an
-/// order that is a pure function of (seed, epoch). With a batch size in examples:
+/// Divides the training examples into batches. Every epoch contains every example exactly once, in
+/// an order that is a pure function of (seed, epoch). With a batch size in examples:
 ///
 ///   1. all examples are shuffled;
 ///   2. for BatchLengths::alike, each chunk of 100 batches is sorted by length;
@@ -80,13 +80,13 @@ class BatchSchedule {
  public:
   /// Schedules `examples` in batches of `batch_size` examples. Stores only their lengths.
   ///
-  /// in_epoch  not used for BatchLengths::mixed
+  /// in_epoch  ignored for BatchLengths::mixed
   /// throws    std::invalid_argument if there are no examples or batch_size is 0.
   BatchSchedule(const Examples& examples, std::size_t batch_size, std::uint64_t seed,
                 BatchLengths batch_lengths = BatchLengths::alike, LengthsInEpoch in_epoch = {});
 
   /// Schedules `examples` in batches of at most `tokens.max_tokens` tokens, counted with the stored
-  /// lengths. A batch exceeds the limit in an epoch that makes its examples longer.
+  /// lengths. If an epoch makes examples longer, its batches may exceed the limit.
   ///
   /// throws  std::invalid_argument if there are no examples or one is longer than max_tokens.
   BatchSchedule(const Examples& examples, const BatchTokens& tokens, std::uint64_t seed,
@@ -95,16 +95,17 @@ class BatchSchedule {
   /// Number of batches of every epoch.
   std::size_t batches_per_epoch() const;
 
-  /// The batches of an epoch by stored lengths, ignoring LengthsInEpoch; valid until another epoch
-  /// is requested.
+  /// Returns the batches of an epoch according to the stored lengths, ignoring LengthsInEpoch. The
+  /// result is valid until another epoch is requested.
   const std::vector<BatchIndices>& epoch(std::uint64_t epoch);
 
-  /// The sizes of the batches of an epoch; with LengthsInEpoch, an estimate from its first batches.
+  /// Returns the sizes of the batches of an epoch. With LengthsInEpoch, they are estimated from the
+  /// first batches.
   ///
   /// examples  the examples given to the constructor
   BatchStatistics measure(std::uint64_t epoch, const Examples& examples, const RowLayout& layout);
 
-  /// The batch at a position; valid until another position is requested.
+  /// Returns the batch at a position. It is valid until another position is requested.
   ///
   /// throws  std::out_of_range unless position.batch < batches_per_epoch().
   const BatchIndices& at(BatchPosition position);
@@ -137,7 +138,7 @@ class BatchSchedule {
   Group group_by_lengths_in_epoch(BatchPosition begin);
 
   std::vector<Lengths> lengths_;
-  std::optional<RowLayout> layout_;  ///< for batches limited by tokens
+  std::optional<RowLayout> layout_;  ///< set if max_tokens_ applies
   std::size_t batch_size_ = 0;       ///< 0 if max_tokens_ applies
   std::size_t max_tokens_ = 0;       ///< 0 if batch_size_ applies
   std::uint64_t seed_;
@@ -145,12 +146,12 @@ class BatchSchedule {
   std::size_t batches_per_epoch_ = 0;
   std::optional<std::uint64_t> planned_epoch_;
   std::vector<BatchIndices> plan_;
-  LengthsInEpoch in_epoch_;        ///< empty: lengths_ in all epochs
-  std::vector<Lengths> in_group_;  ///< by example, in the epoch; valid for examples of group_
+  LengthsInEpoch in_epoch_;        ///< if empty, lengths_ applies to all epochs
+  std::vector<Lengths> in_group_;  ///< by example; valid only for the examples of group_
   std::optional<Group> group_;
 };
 
-/// The sizes of the given batches of `examples`, by stored lengths.
+/// Returns the sizes of the given batches, according to the stored lengths of `examples`.
 BatchStatistics measure_batches(const std::vector<BatchIndices>& batches, const Examples& examples,
                                 const RowLayout& layout);
 
@@ -170,13 +171,14 @@ struct BatchLimit {
   friend bool operator==(const BatchLimit&, const BatchLimit&) = default;
 };
 
-/// The limit that every batch of `batch_size` examples satisfies (of all examples, if there are
-/// fewer): a full batch with the longest source and the longest target.
+/// Returns a limit that every batch of `batch_size` examples satisfies: the size of a full batch
+/// that contains the longest source and the longest target. A full batch contains all examples if
+/// there are fewer than `batch_size`.
 BatchLimit full_batch_limit(const Examples& examples, std::size_t batch_size,
                             const RowLayout& layout);
 
-/// Batches for evaluation of the examples with these indices, which must increase, within `limit`.
-/// An example that exceeds the limit by itself gets a separate batch.
+/// Divides the examples with these indices, which must increase, into batches for evaluation that
+/// satisfy `limit`. An example that exceeds the limit by itself gets a separate batch.
 ///
 /// throws  std::invalid_argument if limit.rows is 0.
 std::vector<BatchIndices> evaluation_batches(const Examples& examples, BatchIndices indices,
@@ -187,7 +189,7 @@ struct DataLoaderOptions {
   std::size_t batch_size = 32;  ///< examples per batch, >= 1
   bool shuffle = true;          ///< whether each epoch has a different order
   std::uint64_t seed = 1;       ///< seed of the order
-  bool drop_last = false;       ///< whether a smaller last batch of an epoch is left out
+  bool drop_last = false;       ///< whether to drop the last batch of an epoch if it is smaller
 };
 
 /// Divides the examples 0 to num_examples - 1 into batches:
@@ -197,9 +199,9 @@ struct DataLoaderOptions {
 ///       for (const auto& batch : loader.epoch(epoch)) {
 ///         const Tensor x = index_select(images, 0, Ids(batch));
 ///
-/// Every epoch has every example once, in an order that is a pure function of (seed, epoch). The
-/// epoch and the number of finished batches are therefore enough to resume a run; the loader has no
-/// state to save.
+/// Every epoch contains every example once, in an order that is a pure function of (seed, epoch).
+/// The epoch and the number of finished batches are therefore enough to resume a run; the loader
+/// has no state to save.
 class DataLoader {
  public:
   /// Batches of the examples 0 to num_examples - 1.

@@ -15,13 +15,13 @@
 
 namespace tapestry {
 
-struct TextContent;  // data/io/text_file.h
+struct TextContent;  // defined in data/io/text_file.h
 
 /// A file that a corpus was read from, with its size and digest when it was read.
 struct DataFile {
   std::string key;             ///< config key such as "data.train_source", or label_file_key()
-  std::filesystem::path path;  ///< as it was opened
-  std::uint64_t bytes;         ///< its size
+  std::filesystem::path path;  ///< path that was opened
+  std::uint64_t bytes;         ///< size of the file
   std::uint64_t digest;        ///< XXH3 (64 bits) of its content
 
   friend bool operator==(const DataFile&, const DataFile&) = default;
@@ -29,7 +29,7 @@ struct DataFile {
 
 /// Size and XXH3 digest of a file.
 struct FileDigest {
-  std::uint64_t bytes = 0;   ///< its size
+  std::uint64_t bytes = 0;   ///< size of the file
   std::uint64_t digest = 0;  ///< XXH3 (64 bits) of its content
 
   bool operator==(const FileDigest&) const = default;  ///< Compares member by member.
@@ -38,16 +38,16 @@ struct FileDigest {
 /// Identifies the data that a model was trained on.
 struct DataIdentity {
   std::uint64_t fingerprint = 0;              ///< fingerprint of the corpus
-  std::map<std::string, FileDigest> files{};  ///< by config key; empty for generated data
+  std::map<std::string, FileDigest> files{};  ///< digests by config key; empty for generated data
 };
 
-/// The DataFile key of the labels that belong to the image file under this config key.
+/// Returns the DataFile key of the label file that belongs to the image file with this config key.
 std::string label_file_key(const std::string& config_key);
 
-/// The DataFile key of file `number` (from 0) in the list under this config key.
+/// Returns the DataFile key of file `number` (from 0) in the list with this config key.
 std::string list_file_key(const std::string& config_key, std::size_t number);
 
-/// The config key that a DataFile key belongs to.
+/// Returns the config key that a DataFile key belongs to.
 std::string config_key(const std::string& file_key);
 
 /// Files and line numbers of the examples in one part of a corpus, for messages. Empty for examples
@@ -57,7 +57,7 @@ struct ExampleLines {
   std::string target_file{};         ///< name of the target file; may equal source_file
   std::vector<std::size_t> lines{};  ///< first line of each example, from 1
   /// References of held-out pairs for scoring translations, in lower case if the tokenizer
-  /// lowercases. Empty: the target ids are decoded instead.
+  /// lowercases. If empty, the target ids are decoded instead.
   std::vector<std::string> target_texts{};
 };
 
@@ -76,15 +76,15 @@ struct Corpus {
   ExampleLines validation_lines;    ///< lines of the examples in `validation`
   ExampleLines test_lines;          ///< lines of the examples in `test`
   Vocabulary source_vocabulary;     ///< vocabulary of Example::source
-  Vocabulary target_vocabulary;     ///< of Example::target; class names if they are classes
-  std::vector<DataFile> files;      ///< in config order; empty for generated data
+  Vocabulary target_vocabulary;     ///< vocabulary of Example::target, or class names
+  std::vector<DataFile> files;      ///< in the order of the config; empty for generated data
   std::uint64_t fingerprint = 0;    ///< fingerprint() of the data above, set by load_corpus()
-  std::vector<std::string> notes;   ///< log lines: skipped examples and doubtful options
+  std::vector<std::string> notes;   ///< log lines about skipped examples and doubtful options
   /// The training examples, if they are not in memory; train_lines.lines is then empty.
   std::shared_ptr<const ExampleFile> train_file{};
-  std::vector<std::uint32_t> train_kept{};        ///< indices in `train_file`; empty: all
-  std::vector<WeightedExamples> train_weights{};  ///< weights of its corpora; empty: all 1
-  std::vector<LineFiles> train_line_files{};      ///< per corpus; empty: the files of train_lines
+  std::vector<std::uint32_t> train_kept{};        ///< indices in `train_file`; all if empty
+  std::vector<WeightedExamples> train_weights{};  ///< weights of its corpora; all 1 if empty
+  std::vector<LineFiles> train_line_files{};      ///< by corpus; the files of train_lines if empty
 
   /// The training set with its weights. Empty only for a trained model without its training files.
   /// Valid as long as the corpus.
@@ -98,12 +98,12 @@ struct Corpus {
 /// The vocabularies of a trained model, for encoding other data.
 struct FixedVocabularies {
   Vocabulary source;                 ///< vocabulary of Example::source
-  std::optional<Vocabulary> target;  ///< nullopt: made from the data
+  std::optional<Vocabulary> target;  ///< nullopt if it is made from the data
 };
 
 /// XXH3 (64 bits) of all examples and both vocabularies, with their subword models: equal for equal
 /// data and almost certainly different for different data. File names and notes are not included:
-/// the same text under another name is the same data.
+/// the same text in a file with a different name has the same fingerprint.
 std::uint64_t fingerprint(const Corpus& corpus);
 
 /// corpus.fingerprint and the digests of corpus.files.
@@ -111,15 +111,15 @@ DataIdentity identify(const Corpus& corpus);
 
 /// Reads the lines of a text file and adds the file to corpus.files under the config key `key`.
 ///
-/// throws  DataError as read_text_file(); the hint names the key if the file cannot be opened.
+/// throws  DataError like read_text_file(); the hint names the key if the file cannot be opened.
 std::vector<std::string> read_corpus_lines(const std::string& key,
                                            const std::filesystem::path& path, Corpus& corpus,
                                            const TextContent& content);
 
 /// Reads a binary file and adds it to corpus.files under the config key `key`.
 ///
-/// hint    hint of the error if the file cannot be opened; empty: the hint names the key
-/// throws  DataError as read_binary_file()
+/// hint    hint of the error if the file cannot be opened; if empty, the hint names the key
+/// throws  DataError like read_binary_file()
 std::vector<std::byte> read_corpus_bytes(const std::string& key, const std::filesystem::path& path,
                                          Corpus& corpus, const std::string& hint = {});
 

@@ -32,8 +32,8 @@
 /// and options that the file was made from.
 namespace tapestry {
 
-/// The file is not an example file, is damaged, has another version or byte order, or was made from
-/// other text, vocabularies or options. It can be recreated.
+/// Thrown if a file is not an example file, is damaged, has a different version or byte order, or
+/// was made from different text, vocabularies or options. The file can be recreated.
 class UnusableExampleFile : public DataError {
  public:
   using DataError::DataError;
@@ -54,13 +54,14 @@ class ExampleFileWriter {
   ExampleFileWriter(const ExampleFileWriter&) = delete;
   ExampleFileWriter& operator=(const ExampleFileWriter&) = delete;
 
-  /// Adds an example without pixels; `line` is its first line in the text file, 0 for none.
+  /// Adds an example without pixels; `line` is its first line in the text file, or 0 if it has no
+  /// line.
   ///
   /// throws  OutputError if it cannot be written; DataError if the number of examples, `line` or
   ///         the source length exceeds 2^32 - 1; std::invalid_argument if an id is not valid.
   void add(const Example& example, std::size_t line);
 
-  /// Completes the file and gives it its name.
+  /// Completes the file and renames it to `path`.
   ///
   /// origin  identifies what the examples were made from
   /// parts   number of examples of each corpus, in order
@@ -96,7 +97,7 @@ class ExampleFile {
   std::size_t bytes() const { return bytes_; }
   /// The lengths of an example; index < size().
   ExampleLengths lengths(std::size_t index) const;
-  /// Number of the first line of an example in its text file, from 1; 0: none.
+  /// Number of the first line of an example in its text file, from 1, or 0 if it has no line.
   std::size_t line(std::size_t index) const { return lines_[index]; }
   /// Decodes an example into `example`.
   void read(std::size_t index, Example& example) const;

@@ -32,7 +32,7 @@ Examples::Examples(const ExampleFile& file, std::span<const std::uint32_t> kept,
       size_(weighted_size(kept.empty() ? file.size() : kept.size(), parts)) {}
 
 std::size_t Examples::stored_index(std::size_t index) const {
-  std::size_t first = 0;  // of the part, without repetitions
+  std::size_t first = 0;  // first example of the part, not counting repetitions
   for (const WeightedExamples& part : parts_) {
     const std::size_t repeated = part.count * part.weight;
     if (index < repeated) {

@@ -11,7 +11,7 @@
 
 namespace tapestry {
 
-class ExampleFile;  // data/example_file.h
+class ExampleFile;  // defined in data/example_file.h
 
 /// One training or evaluation example. The meaning of its members depends on the task:
 ///
@@ -39,7 +39,7 @@ struct ExampleLengths {
   /// The lengths of the three members.
   ExampleLengths(std::size_t of_source, std::size_t of_target, std::size_t of_pixels)
       : source(of_source), target(of_target), pixels(of_pixels) {}
-  /// Not explicit: an example is passed where its lengths are expected.
+  /// Not explicit, because examples are passed where their lengths are expected.
   ExampleLengths(const Example& example)
       : ExampleLengths(example.source.size(), example.target.size(), example.pixels.size()) {}
 };
@@ -53,14 +53,14 @@ struct WeightedExamples {
 /// A view of examples in memory or in a memory-mapped file. Owns nothing, like std::span; examples
 /// of a file are decoded when they are read. Can be read from several threads at once.
 ///
-/// `kept` selects the examples with these indices. `parts` repeats the first parts[0].count of them
-/// parts[0].weight times, then continues with the next part. Each repetition has separate indices,
-/// so that it gets new masks and subword segmentations.
+/// `kept` contains the indices of the selected examples. `parts` repeats the first parts[0].count
+/// selected examples parts[0].weight times, then continues with the next part. Repeated examples
+/// have different indices, so each of them gets different masks and subword segmentations.
 class Examples {
  public:
   /// All examples of a vector.
   Examples(const std::vector<Example>& examples) : Examples(std::span(examples)) {}
-  /// The examples between braces; valid until the end of the full expression.
+  /// The examples of an initializer list; valid until the end of the full expression.
   Examples(std::initializer_list<Example> examples)
       : Examples(std::span(examples.begin(), examples.size())) {}
   /// Examples in memory.
@@ -72,7 +72,7 @@ class Examples {
 
   /// Number of examples.
   std::size_t size() const { return size_; }
-  /// Whether it is empty.
+  /// Whether there are no examples.
   bool empty() const { return size_ == 0; }
 
   /// True if the examples are in memory: read() returns a reference without decoding.
@@ -90,13 +90,13 @@ class Examples {
   /// Calls f(example) once for every stored example, in order, ignoring `kept` and `parts`.
   void for_each(const std::function<void(const Example&)>& f) const;
 
-  /// The index of this example in memory or in the file.
+  /// The position in memory or in the file of the example with this index.
   std::size_t stored_index(std::size_t index) const;
 
  private:
   const ExampleFile* file_ = nullptr;  ///< null if the examples are in memory_
   std::span<const Example> memory_;
-  std::span<const std::uint32_t> kept_;  ///< empty: all examples
+  std::span<const std::uint32_t> kept_;  ///< all examples if empty
   std::span<const WeightedExamples> parts_;
   std::size_t size_ = 0;
 };

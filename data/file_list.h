@@ -16,15 +16,15 @@ class FileList {
   FileList(std::string name) {
     if (!name.empty()) names_.push_back(std::move(name));
   }
-  /// The list of one name.
+  /// A list of one name.
   FileList(const char* name) : FileList(std::string(name)) {}
-  /// The list of these names; none may be empty.
+  /// A list of these names, which must not be empty.
   FileList(std::vector<std::string> names) : names_(std::move(names)) {}
 
   /// The names.
   const std::vector<std::string>& names() const { return names_; }
   std::vector<std::string>& names() { return names_; }  ///< \overload
-  /// Whether it is empty.
+  /// Whether the list is empty.
   bool empty() const { return names_.empty(); }
   /// Makes the list empty.
   void clear() { names_.clear(); }

@@ -27,9 +27,9 @@ struct CsvOptions {
 ///     const CsvTable table = read_csv("measurements.csv", {.header = true});
 ///     const Tensor x = Tensor::from({table.rows, table.columns}, table.values);
 ///
-/// throws  DataError, naming the line, if a field is not a finite number or a line does not have
-///         the number of fields of the first line; also if the file has no numbers, cannot be read
-///         or is not a text file.
+/// throws  DataError, naming the line, if a field is not a finite number or a line does not have as
+///         many fields as the first line; also if the file has no numbers, cannot be read or is not
+///         a text file.
 CsvTable read_csv(const std::filesystem::path& path, const CsvOptions& options = {});
 
 /// Splits a line of a CSV file (RFC 4180) at its commas. Removes spaces and tabs around fields. A

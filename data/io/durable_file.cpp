@@ -33,7 +33,7 @@ std::string errno_hint(int code, const std::filesystem::path& folder) {
   switch (code) {
     case ENOSPC:
     case EDQUOT:
-      return fmt::format("free space on the disk of {} or write to another one",
+      return fmt::format("free space on the disk of {} or write to another disk",
                          escaped(folder.string()));
     case EACCES:
     case EPERM:
@@ -43,7 +43,7 @@ std::string errno_hint(int code, const std::filesystem::path& folder) {
     case ENOTDIR:
       return fmt::format("create the folder {}", escaped(folder.string()));
     case EEXIST:
-      return "move the file of that name away or write elsewhere";
+      return "move the file with this name or write elsewhere";
     case EMFILE:
     case ENFILE:
       return "raise the limit on open files (ulimit -n)";
@@ -54,7 +54,7 @@ std::string errno_hint(int code, const std::filesystem::path& folder) {
   }
 }
 
-/// Throws OutputError for errno. `action` is what was being done to `path`.
+/// Throws OutputError for errno. `action` describes what was being done to `path`.
 [[noreturn]] void throw_output_error(const std::filesystem::path& path, std::string_view action) {
   const int code = errno;
   throw OutputError(
@@ -224,8 +224,8 @@ void TemporaryFile::reject_disk(std::uint64_t offset) const {
                     "this disk is not reliable: write to another disk" + other_hint_);
 }
 
-/// Throws OutputError for errno. Adds the needed or written bytes and the free bytes if lack of
-/// space may be the reason.
+/// Throws OutputError for errno. Adds the numbers of needed or written bytes and of free bytes if a
+/// full disk may be the reason.
 void TemporaryFile::fail(std::string_view action) const {
   const int code = errno;
   const auto folder = parent_folder(target_);
@@ -254,7 +254,7 @@ std::string output_error_hint(int code, const std::filesystem::path& folder, Fil
 }
 
 std::string inode_hint(const std::filesystem::path& folder) {
-  return fmt::format("delete files on the disk of {} or write to another one",
+  return fmt::format("delete files on the disk of {} or write to another disk",
                      escaped(folder.string()));
 }
 
@@ -280,14 +280,14 @@ void create_folder_durably(const std::filesystem::path& folder, FileSystem& file
   create_folder_durably(parent, files);
   if (files.mkdir(folder.c_str(), 0777) != 0) {
     const int code = errno;
-    if (code != EEXIST || !is_folder(files, folder)) {  // not created by another process meanwhile
+    if (code != EEXIST || !is_folder(files, folder)) {  // no other process created it
       errno = code;
       throw_output_error(folder, "create the folder");
     }
   }
   const FileDescriptor above = open_folder(files, parent);
   if (!above.is_open() || !flush_folder(files, above)) {
-    throw_output_error(folder, "flush the folder above it");
+    throw_output_error(folder, "flush its parent folder");
   }
 }
 

@@ -26,7 +26,7 @@ using Pieces = std::span<const std::span<const std::byte>>;
 /// A symbolic link at `path` is replaced, not followed.
 ///
 /// throws  OutputError; if the disk is full or a quota or file size limit is reached, the message
-///         has the needed and the free bytes. The temporary file is deleted and `path` is
+///         states the needed and the free bytes. The temporary file is deleted and `path` is
 ///         unchanged, with one exception, which the message names: if the folder could not be
 ///         flushed after the rename, the new content is in place but may be lost in a power
 ///         failure.
@@ -43,7 +43,7 @@ void write_file_durably(const std::filesystem::path& path, Pieces pieces,
 /// content.
 ///
 /// All functions throw OutputError. If the disk is full or a quota or file size limit is reached,
-/// the message has the written bytes (the needed bytes, if `size` is known) and the free bytes.
+/// the message states the written bytes (the needed bytes, if `size` is known) and the free bytes.
 /// After an error the target is unchanged, except as described for commit(), and the destructor
 /// deletes the temporary file.
 class TemporaryFile {
@@ -63,7 +63,7 @@ class TemporaryFile {
   /// does nothing if the size is not known or the file system cannot reserve space.
   void reserve();
 
-  /// Appends bytes. Takes at least one system call, so callers should join small pieces.
+  /// Appends bytes. Makes at least one system call, so callers should join small pieces.
   void write(std::span<const std::byte> bytes);
 
   /// Flushes the file to the disk, then reads it back (through the page cache) and compares it with
@@ -98,7 +98,7 @@ class TemporaryFile {
 /// file of that size and deleting it. The size is not checked if the file system cannot reserve
 /// space.
 ///
-/// throws  OutputError with the bytes needed and free
+/// throws  OutputError with the numbers of needed and free bytes
 void probe_folder(const std::filesystem::path& folder, std::uint64_t bytes,
                   FileSystem& files = posix_file_system());
 
@@ -107,7 +107,7 @@ void probe_folder(const std::filesystem::path& folder, std::uint64_t bytes,
 std::string output_error_text(int code, const std::filesystem::path& folder,
                               FileSystem& files = posix_file_system());
 
-/// Hint for an error of output_error_text().
+/// Hint for the error that output_error_text() describes.
 std::string output_error_hint(int code, const std::filesystem::path& folder,
                               FileSystem& files = posix_file_system());
 

@@ -24,7 +24,7 @@ class UserError : public std::runtime_error {
   std::string hint_;
 };
 
-/// Data that cannot be used.
+/// Thrown if data cannot be used.
 class DataError : public UserError {
  public:
   /// An error with a message and a hint.
@@ -32,8 +32,8 @@ class DataError : public UserError {
       : UserError(message, std::move(hint)) {}
 };
 
-/// A file or folder could not be written. Existing content is unchanged unless the message says
-/// otherwise.
+/// Thrown if a file or folder cannot be written. Existing content is unchanged unless the message
+/// says otherwise.
 class OutputError : public UserError {
  public:
   /// An error with a message and a hint.

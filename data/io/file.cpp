@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
-#include <xxh_x86dispatch.h>  // XXH3 with the widest instructions of the processor; same values
+#include <xxh_x86dispatch.h>  // XXH3 with the processor's widest instructions
 #include <xxhash.h>
 
 #include <cerrno>
@@ -48,7 +48,7 @@ OpenFile::OpenFile(const std::filesystem::path& path, const FileKind& kind, File
       descriptor_(files, retry_interrupted([&] {
                     return files.open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
                   })) {
-  if (!descriptor_.is_open() && errno == ENXIO) reject_special_file();  // a socket
+  if (!descriptor_.is_open() && errno == ENXIO) reject_special_file();  // socket
   if (!descriptor_.is_open()) reject_unreadable<UnopenedFile>();
   const struct stat opened = status();
   require_regular(opened);

@@ -18,7 +18,7 @@
 
 #include "data/io/error.h"
 
-struct XXH3_state_s;  // of xxhash.h
+struct XXH3_state_s;  // defined in xxhash.h
 
 namespace tapestry {
 
@@ -55,7 +55,7 @@ class FileSystem {
 /// The actual system calls.
 FileSystem& posix_file_system();
 
-/// Owns a file descriptor and closes it once. `fd` may be -1: no file.
+/// Owns a file descriptor and closes it once. `fd` is -1 if there is no file.
 class FileDescriptor {
  public:
   FileDescriptor(FileSystem& files, int fd) : files_(&files), fd_(fd) {}
@@ -94,10 +94,10 @@ struct FileKind {
   const char* special_hint;    ///< hint for a pipe, socket or device
   const char* too_large_hint;  ///< hint for a file of more than max_bytes
   const char* unreadable_hint = tapestry::unreadable_hint;
-  std::uint64_t max_bytes = 0;  ///< 0: the memory of this machine
+  std::uint64_t max_bytes = 0;  ///< 0 for the memory of this machine
 };
 
-/// A file that cannot be read. what() is "NAME: REASON".
+/// Thrown if a file cannot be read. what() is "NAME: REASON".
 class FileError : public DataError {
  public:
   FileError(const std::string& name, std::string reason, std::string hint)
@@ -109,15 +109,15 @@ class FileError : public DataError {
   std::string reason_;
 };
 
-/// The path cannot be opened or does not name a regular file. If the process has too many open
-/// files or too little memory, FileError is thrown instead: the path may be correct.
+/// Thrown if the path cannot be opened or does not name a regular file. If the process has too many
+/// open files or too little memory, FileError is thrown instead: the path may be correct.
 class UnopenedFile : public FileError {
  public:
   using FileError::FileError;
 };
 
-/// Returns read(). If a file cannot be opened, the error has the given hint; if that is empty, the
-/// hint names the config key.
+/// Returns read(). If a file cannot be opened, the error has the given hint; if `hint` is empty,
+/// the hint names the config key.
 template <class Read>
 auto with_key_in_hint(const std::string& key, const Read& read, const std::string& hint = {}) {
   try {
@@ -201,7 +201,7 @@ struct BinaryFile {
 
 /// Reads a whole data file in one pass.
 ///
-/// throws  FileError as OpenFile; also if the file changes during reading.
+/// throws  FileError like OpenFile, and if the file changes during reading.
 BinaryFile read_binary_file(const std::filesystem::path& path);
 
 }  // namespace tapestry

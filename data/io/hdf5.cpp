@@ -44,7 +44,7 @@ VirtualFile& file_of(const H5FD_t* opened) {
 
 }  // namespace
 
-/// The callbacks of the file driver. libhdf5 is C code: no exception may leave them.
+/// The callbacks of the file driver. libhdf5 is C code, so they must not throw.
 struct Driver {
   static H5FD_t* open(const char* /*name*/, unsigned /*flags*/, hid_t access,
                       haddr_t /*max_address*/) {

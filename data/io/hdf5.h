@@ -20,8 +20,8 @@
 /// storage.
 namespace tapestry::hdf5 {
 
-/// A call of libhdf5 failed, or a file has invalid content. Readers and writers catch it and throw
-/// an error that names the file.
+/// Thrown if a call of libhdf5 fails or a file has invalid content. Readers and writers catch it
+/// and throw an error that names the file.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -41,7 +41,8 @@ Result require(Result result, std::string_view action, std::string_view object =
 /// throws  Error: "`path`: found ..., expected ..."
 [[noreturn]] void reject(std::string_view path, std::string_view found, std::string_view expected);
 
-/// Keep one alive during any use of HDF5: Debian's serial libhdf5 allows only one thread at a time.
+/// Locks HDF5 for one thread at a time, because Debian's libhdf5 is not thread-safe. An object of
+/// this class must exist during every use of HDF5.
 ///
 /// The constructor sets process-wide options of the library: it prints no error messages, loads no
 /// plug-ins and follows no external links.

@@ -29,7 +29,7 @@ enum class DrawPurpose : std::uint32_t {
 /// [1] Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
 class RandomDraws {
  public:
-  /// The stream of an index, from its beginning.
+  /// Starts the stream of an index at its beginning.
   RandomDraws(std::uint64_t seed, DrawPurpose purpose, std::uint64_t index);
 
   /// Uniform in [0, 2^64).

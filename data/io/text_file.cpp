@@ -32,7 +32,7 @@ std::size_t read_some(int descriptor, std::span<std::byte> bytes, const std::str
       fmt::format("{}: cannot be read: {}", name, std::generic_category().message(errno)), hint);
 }
 
-/// Whether read() would return at once, with bytes, the end of the text or an error.
+/// Whether read() would return immediately, with bytes, the end of the text or an error.
 bool is_readable_now(int descriptor) {
   pollfd polled{.fd = descriptor, .events = POLLIN, .revents = 0};
   return ::poll(&polled, 1, 0) > 0;
@@ -42,7 +42,7 @@ bool is_readable_now(int descriptor) {
 
 const OtherEncoding* detect_other_encoding(std::string_view text) {
   using namespace std::string_view_literals;
-  // UTF-32 first: the little-endian mark of UTF-32 starts with the mark of UTF-16.
+  // UTF-32 comes first, because its little-endian mark starts with the mark of UTF-16.
   static constexpr std::array<OtherEncoding, 4> encodings{{
       {"\xFF\xFE\0\0"sv, "little-endian UTF-32", "UTF-32"},
       {"\0\0\xFE\xFF"sv, "big-endian UTF-32", "UTF-32"},
@@ -126,8 +126,9 @@ std::string_view LineReader::checked(std::string_view line, Ended ended) const {
       "is this a binary file, or UTF-16? Convert it to UTF-8, for example: iconv -f UTF-16 "
       "-t UTF-8");
   if (ended != Ended::no && line.ends_with('\r')) line.remove_suffix(1);
-  reject_if_found(line, line.find('\r'), "a carriage return without a line feed after it",
-                  "make it end the line, with: tr '\\r' '\\n', or remove it, with: tr -d '\\r'");
+  reject_if_found(
+      line, line.find('\r'), "a carriage return without a line feed after it",
+      "convert it to a line feed, with: tr '\\r' '\\n', or remove it, with: tr -d '\\r'");
   if (line.size() > max_line_length_) {
     throw OverlongLine(fmt::format("{}:{}: the line is longer than {} bytes", name_, line_number_,
                                    max_line_length_),

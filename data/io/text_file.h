@@ -24,7 +24,7 @@ struct OtherEncoding {
   std::string_view family;  ///< iconv name; iconv detects the byte order by the mark
 };
 
-/// The encoding whose byte order mark is at the start of a text; null without a mark.
+/// The encoding whose byte order mark is at the start of a text; null if there is no mark.
 const OtherEncoding* detect_other_encoding(std::string_view text);
 
 /// Maximum length of a line in bytes, which is longer than any model input.
@@ -33,7 +33,7 @@ inline constexpr std::size_t max_text_line_length = std::size_t{1} << 20;
 /// Maximum size in bytes of a text with TextContent::any_size.
 inline constexpr std::uint64_t max_text_bytes = std::uint64_t{1} << 40;
 
-/// A line is longer than max_text_line_length.
+/// Thrown if a line is longer than max_text_line_length.
 class OverlongLine : public DataError {
  public:
   using DataError::DataError;
@@ -47,8 +47,8 @@ class OverlongLine : public DataError {
 /// splits words.
 class LineReader {
  public:
-  /// `name` is the name of the text in messages, `hint` the hint if it cannot be read. Does not
-  /// close the descriptor. Rejects lines of more than `max_line_length` bytes.
+  /// `name` is the name of the text in messages; `hint` is the hint of the error if it cannot be
+  /// read. Does not close the descriptor. Rejects lines of more than `max_line_length` bytes.
   LineReader(int descriptor, std::string name, std::string hint,
              std::size_t max_line_length = max_text_line_length);
 
@@ -72,7 +72,7 @@ class LineReader {
   /// Number of the last line that next() returned or rejected, from 1.
   std::size_t line_number() const { return line_number_; }
 
-  /// Size and digest of the bytes read so far: of the whole text after the last line.
+  /// Size and digest of the bytes read so far; after the last line, of the whole text.
   std::uint64_t bytes_read() const { return bytes_read_; }
   std::uint64_t digest() const { return hash_.value(); }
 
@@ -111,7 +111,7 @@ struct TextContent {
   const char* expected = "one sentence per line";                ///< for messages
   const char* hint = "name the file with the sentences";         ///< hint if the file is empty
   std::size_t max_line_length = tapestry::max_text_line_length;  ///< in bytes
-  bool any_size = false;  ///< allows max_text_bytes instead of the memory of this machine
+  bool any_size = false;  ///< the limit is max_text_bytes instead of the memory of this machine
 };
 
 /// The messages and limits for opening a text file with this content.
@@ -120,17 +120,17 @@ FileKind file_kind(const TextContent& content);
 /// Reads the lines of a UTF-8 text file one by one, in bounded memory.
 class TextFileReader {
  public:
-  /// throws  DataError as OpenFile.
+  /// throws  DataError like OpenFile.
   explicit TextFileReader(const std::filesystem::path& path, const TextContent& content = {});
 
   /// The next line; nullopt at the end.
   ///
-  /// throws  DataError as LineReader; at the end also if the file is empty or has changed.
+  /// throws  DataError like LineReader; at the end, also if the file is empty or has changed.
   std::optional<std::string> next();
 
   /// Number of the last line that next() returned or rejected, from 1.
   std::size_t line_number() const { return reader_.line_number(); }
-  /// Size and digest of the file, after the last line.
+  /// Size and digest of the file. Call it after the last line.
   std::uint64_t bytes() const { return reader_.bytes_read(); }
   std::uint64_t digest() const { return reader_.digest(); }
 
@@ -143,7 +143,7 @@ class TextFileReader {
 
 /// Reads all lines of a UTF-8 text file.
 ///
-/// throws  DataError as TextFileReader.
+/// throws  DataError like TextFileReader.
 TextFile read_text_file(const std::filesystem::path& path, const TextContent& content = {});
 
 }  // namespace tapestry

@@ -172,7 +172,7 @@ std::string lowercase_european(std::string_view text) {
 
 namespace {
 
-constexpr std::size_t max_excerpt_length = 60;  // characters
+constexpr std::size_t max_excerpt_length = 60;  // in characters
 
 void append_escaped(std::string& text, std::string_view bytes) {
   for (const char byte : bytes) {

@@ -58,7 +58,7 @@ std::u32string with_spaces_around(std::u32string_view text, const Predicate& is_
   return result;
 }
 
-/// The positions of the two spaces for a pair of characters a, b.
+/// Where spaces are inserted into a pair of characters a, b.
 enum class PairSpaces {
   around_second,  ///< "a b "
   around_first    ///< " a b"

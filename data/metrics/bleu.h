@@ -25,9 +25,9 @@ enum class BleuTokenizer {
 /// comparison of smoothing techniques for sentence-level BLEU".
 enum class BleuSmoothing {
   none,         ///< the score is 0
-  exponential,  ///< `exp`: 1/2, 1/4, ... of a match for the first, second, ... such order
-  floor,        ///< `floor`: smooth_value matches, by default 0.1
-  add_k         ///< `add-k`: smooth_value more matches and n-grams for n >= 2, by default 1
+  exponential,  ///< `exp`: counts 1/2, 1/4, ... match for the first, second, ... of them
+  floor,        ///< `floor`: counts smooth_value matches, by default 0.1
+  add_k         ///< `add-k`: adds smooth_value, by default 1, to the counts of orders n >= 2
 };
 
 /// The options of BLEU, with the defaults of sacreBLEU.
@@ -41,8 +41,8 @@ struct BleuOptions {
 };
 
 /// The options of tokenized lowercase BLEU as computed by multi-bleu.perl -lc: for tokenized text,
-/// without smoothing. The script lowercases only ASCII letters; Bleu lowercases all letters, as
-/// papers do before they score.
+/// without smoothing. The script lowercases only ASCII letters; Bleu lowercases all letters, like
+/// most papers do before they run the script.
 BleuOptions multi_bleu_options();
 
 /// BLEU [1] and its components.
@@ -75,7 +75,7 @@ class Bleu : public TextMetric {
 
   std::string name() const override { return "BLEU"; }
   double score(std::span<const double> sums) const override { return compute_score(sums).score; }
-  /// "66.7/40.0/25.0/16.7 (BP = 1.000 ratio = 1.000 hyp_len = 6 ref_len = 6)"
+  /// For example "66.7/40.0/25.0/16.7 (BP = 1.000 ratio = 1.000 hyp_len = 6 ref_len = 6)"
   std::string details(std::span<const double> sums) const override;
 
   /// The score and its components.

@@ -42,7 +42,7 @@ std::vector<std::size_t> NgramMatcher::matches(std::span<const Symbols> referenc
       const std::size_t end = std::min(reference.size(), begin + max_order_);
       for (std::size_t i = begin; i < end; ++i) {
         const auto entry = numbers_.find(make_key(prefix, reference[i]));
-        if (entry == numbers_.end()) break;  // the hypothesis has no longer n-gram either
+        if (entry == numbers_.end()) break;  // longer n-grams do not occur either
         prefix = entry->second;
         ++reference_counts[prefix];
       }

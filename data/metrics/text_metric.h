@@ -46,7 +46,7 @@ class SegmentStatistics {
 /// The parts of a signature that depend on how a metric is used.
 struct SignatureUse {
   std::size_t references = 1;         ///< references per sentence
-  std::size_t bootstrap_samples = 0;  ///< samples of bootstrap resampling; 0: none
+  std::size_t bootstrap_samples = 0;  ///< samples of bootstrap resampling; 0 without resampling
   std::uint64_t seed = 0;             ///< seed of the samples
 };
 
@@ -135,11 +135,11 @@ ConfidenceInterval bootstrap_confidence(const TextMetric& metric, const SegmentS
 struct PairedBootstrap {
   double p_value;               ///< two-sided, in (0, 1]
   ConfidenceInterval baseline;  ///< interval of the baseline's score
-  ConfidenceInterval system;    ///< interval of the other score
+  ConfidenceInterval system;    ///< interval of the system's score
 };
 
-/// Paired bootstrap resampling [1] as sacreBLEU does it: with d the difference between the scores
-/// of both systems on a sample, D their difference on all sentences,
+/// Paired bootstrap resampling [1] as implemented by sacreBLEU: with d the difference between the
+/// scores of both systems on a sample, D their difference on all sentences,
 ///
 ///   p = (1 + number of samples with |d| - mean |d| > |D|) / (1 + samples).
 ///

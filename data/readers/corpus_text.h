@@ -40,7 +40,7 @@ class CorpusText {
    public:
     /// The next line; nullopt at the end.
     ///
-    /// throws  DataError as TextFileReader::next(); also if the file differs from an earlier pass.
+    /// throws  DataError like TextFileReader::next(), and if the file differs from an earlier pass.
     std::optional<std::string> next();
     /// Number of the last line, from 1.
     std::size_t number() const { return reader_.line_number(); }
@@ -53,7 +53,7 @@ class CorpusText {
     TextFileReader reader_;
   };
 
-  /// Begins a pass. Throws DataError as TextFileReader; if the file cannot be opened, the hint
+  /// Begins a pass. Throws DataError like TextFileReader; if the file cannot be opened, the hint
   /// names the key.
   Lines lines();
 
@@ -62,7 +62,7 @@ class CorpusText {
 
   /// Size and digest of the file, from an earlier pass if there was one; otherwise reads the file.
   ///
-  /// throws  DataError as lines().
+  /// throws  DataError like lines().
   const FileDigest& digest();
 
   /// Adds the file to corpus.files, after a pass or digest().
@@ -78,8 +78,8 @@ class CorpusText {
   std::optional<FileDigest> digest_;
 };
 
-/// The texts of a list of files. An empty list gives one text that cannot be opened, so that the
-/// error names the key.
+/// Returns a text for each file of a list. For an empty list, returns one text that cannot be
+/// opened, so that the error names the key.
 ///
 /// key  config key of the list
 std::vector<CorpusText> list_texts(const std::string& key, const FileList& files,
@@ -115,7 +115,7 @@ class TextSample {
  private:
   struct Sentence {
     std::uint64_t random;
-    std::uint64_t number;  ///< in the text
+    std::uint64_t number;  ///< position in the text
     std::string text;
 
     std::size_t bytes() const { return text.size() + bytes_per_sentence; }
@@ -128,10 +128,10 @@ class TextSample {
   std::size_t bytes_ = 0;
   std::uint64_t added_ = 0;
   bool has_evicted_ = false;    ///< whether a sentence within the limit was left out
-  std::vector<Sentence> kept_;  ///< a heap with the largest random number first
+  std::vector<Sentence> kept_;  ///< a heap; the first sentence has the largest random number
 };
 
-/// The side of a corpus that subwords are for.
+/// The side of a corpus that a subword model is for.
 enum class SubwordSide {
   source,  ///< sources, or both sides: SubwordOptions::file
   target   ///< targets with a separate vocabulary: SubwordOptions::target_file
@@ -144,7 +144,7 @@ enum class SubwordSide {
 /// sentences  sentences of the training set; empty if the model is read from a file
 /// place      where the sentences are from, for messages, such as a file name
 /// notes      receives a line if the model is trained on only some of the sentences
-/// throws     DataError as SubwordModel, train_subwords() and read_binary_file().
+/// throws     DataError like SubwordModel, train_subwords() and read_binary_file().
 std::shared_ptr<const SubwordModel> make_subwords(TextSample sentences, const WordOptions& words,
                                                   SubwordSide side,
                                                   const std::filesystem::path& base,

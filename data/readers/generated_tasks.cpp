@@ -34,7 +34,7 @@ constexpr std::size_t max_fruitless_draws = 100'000;
 [[noreturn]] void reject_size(std::string_view option, std::size_t wanted, std::size_t found,
                               const GeneratedTask& task) {
   throw DataError(
-      fmt::format("data.{}: the task gave {} different sentences for this part, expected {}",
+      fmt::format("data.{}: the task generated {} different sentences for this part, expected {}",
                   option, found, wanted),
       fmt::format("lower data.{}{}", option,
                   task.more_sentences.empty() ? "" : " or " + task.more_sentences));

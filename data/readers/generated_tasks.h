@@ -61,7 +61,7 @@ struct SymbolOptions {
 Vocabulary symbol_vocabulary(std::size_t num_symbols);
 
 // Corpora of sequence pairs. The length of a source is uniform in [min_length, max_length] and its
-// symbols are uniform; held-out pairs as defined by draw_splits(). The fingerprint is not set.
+// symbols are uniform; draw_splits() defines which pairs are held out. The fingerprint is not set.
 //
 // throws  DataError if an option is out of range or there are too few different sequences.
 
@@ -72,10 +72,10 @@ Corpus make_reverse_task(const SymbolOptions& symbols, const GeneratedOptions& s
 /// The target is the source in ascending order.
 Corpus make_sort_task(const SymbolOptions& symbols, const GeneratedOptions& sizes);
 
-// Corpora of sentences drawn by draw_sentence(), with held-out examples as defined by
-// draw_splits(). The vocabulary has all words. The fingerprint is not set.
+// Corpora of sentences drawn by draw_sentence(); draw_splits() defines which sentences are held
+// out. The vocabulary has all words. The fingerprint is not set.
 //
-// throws  DataError as draw_splits().
+// throws  DataError like draw_splits().
 
 /// The corpus of toy_translation: French sources, English targets.
 Corpus make_toy_translation(const GeneratedOptions& options);

@@ -43,7 +43,7 @@ hdf5::Datatype element_type(const Array& array) {
 
 bool is_unsigned(const hdf5::Datatype& type) { return H5Tget_sign(type.get()) == H5T_SGN_NONE; }
 
-/// "float32", "text", ...
+/// The name of a type in messages, such as "float32" or "text".
 std::string type_name(const hdf5::Datatype& type) {
   const std::size_t bits = 8 * H5Tget_size(type.get());
   switch (H5Tget_class(type.get())) {
@@ -131,7 +131,7 @@ void require_chunks(const Array& array, const hdf5::PropertyList& creation) {
   }
 }
 
-/// For contiguous and compact storage.
+/// Checks that contiguous or compact storage holds all elements of an array.
 void require_bytes(const Array& array, H5D_layout_t layout, std::size_t file_size) {
   const hsize_t size = H5Dget_storage_size(array.dataset.get());
   const bool by_reference = H5Tis_variable_str(array.type.get()) > 0;

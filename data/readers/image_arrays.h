@@ -31,7 +31,7 @@ class ImageArrays {
   ImageArrays(Names names, const ArrayShape& images, const ArrayShape& labels,
               const ImageOptions& options);
 
-  std::size_t size() const { return size_; }      ///< n, at least 1
+  std::size_t size() const { return size_; }      ///< number of images, at least 1
   std::size_t values() const { return values_; }  ///< values per image: height x width x channels
 
   /// Adds the next image with its label; its pixels are set later.
@@ -76,7 +76,7 @@ void ImageArrays::set_pixels(std::size_t image, std::span<const T> values) {
 /// and external links, other filters and incomplete arrays. The file is added to corpus.files under
 /// `key`.
 ///
-/// throws  DataError with the file, the found and the expected content.
+/// throws  DataError that names the file, the found and the expected content.
 ImageFile read_hdf5_images(const std::string& key, const std::filesystem::path& path,
                            const ImageOptions& options, Corpus& corpus);
 
@@ -91,7 +91,7 @@ ImageFile read_hdf5_images(const std::string& key, const std::filesystem::path& 
 /// numpy.lib.format, versions 1.0, 2.0 and 3.0. The files may be untrusted; pickled objects are
 /// never read. Both files are added to corpus.files, the labels under label_file_key(key).
 ///
-/// throws  DataError with the file, the found and the expected content.
+/// throws  DataError that names the file, the found and the expected content.
 ImageFile read_npy_images(const std::string& key, const std::filesystem::path& path,
                           const ImageOptions& options, Corpus& corpus);
 

@@ -137,7 +137,7 @@ bool is_heading(std::string_view line, std::size_t expected) {
 std::string images_key(const std::string& part) { return fmt::format("data.{}_images", part); }
 
 /// part     "train", "validation" or "test"
-/// classes  allowed labels; null: any label
+/// classes  allowed labels; null allows any label
 ImageFile read_image_table(const std::string& part, const std::filesystem::path& path,
                            const ImageOptions& options, const Vocabulary* classes,
                            OnBadLine on_bad_line, Corpus& corpus) {
@@ -184,7 +184,7 @@ void check_labels(ImageFile& arrays, const std::string& part, const Vocabulary& 
                              "name a file with images"));
 }
 
-/// Same as read_image_table() for a file of any format.
+/// Like read_image_table(), for a file of any format.
 ImageFile read_images(const std::string& part, const std::filesystem::path& path,
                       const ImageOptions& options, const Vocabulary* classes, OnBadLine on_bad_line,
                       Corpus& corpus) {
@@ -197,7 +197,7 @@ ImageFile read_images(const std::string& part, const std::filesystem::path& path
   return arrays;
 }
 
-/// The indices of images, class by class, each class in the order of the file.
+/// The indices of images, grouped by class, each class in the order of the file.
 std::vector<std::size_t> by_class(const std::vector<LabelledImage>& images) {
   std::vector<std::size_t> order(images.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

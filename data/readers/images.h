@@ -15,8 +15,8 @@ namespace tapestry {
 /// The image files of a corpus, relative to the folder of the config, and the shape of an image.
 struct ImageOptions {
   std::string train_images{};       ///< the training set
-  std::string validation_images{};  ///< the validation set; empty: held out of the training set
-  std::string test_images{};        ///< the test set; empty: held out of the training set
+  std::string validation_images{};  ///< the validation set; if empty, held out of the training set
+  std::string test_images{};        ///< the test set; if empty, held out of the training set
   std::size_t image_height = 8;     ///< in pixels, >= 1
   std::size_t image_width = 8;      ///< in pixels, >= 1
   std::size_t image_channels = 1;   ///< values per pixel, >= 1
@@ -38,10 +38,10 @@ struct LabelledImage {
 
 /// The images of a file.
 struct ImageFile {
-  std::string name;                   ///< the path, escaped for messages
-  std::string label_file;             ///< path of the label file, escaped; may equal `name`
-  bool is_table = true;               ///< images are lines of a table instead of parts of an array
-  std::vector<LabelledImage> images;  ///< in their order in the file
+  std::string name;        ///< the path, escaped for messages
+  std::string label_file;  ///< path of the label file, escaped; may equal `name`
+  bool is_table = true;    ///< whether images are lines of a table instead of parts of an array
+  std::vector<LabelledImage> images;  ///< in the order of the file
 
   /// The position of an image in the file: "digits.csv:12", "digits.h5: image 11".
   std::string place(const LabelledImage& image) const;

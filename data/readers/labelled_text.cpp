@@ -30,7 +30,7 @@ constexpr TextContent labelled_lines{.expected = "a label, a tab and a sentence 
                                      .hint = "name the file with the labels and sentences"};
 
 struct LabelledLine {
-  std::size_t number;  ///< in its file, from 1
+  std::size_t number;  ///< line number in the file, from 1
   std::string label, sentence;
 };
 
@@ -56,7 +56,7 @@ LabelledLine parse(const std::string& name, std::size_t number, const std::strin
 /// Adds notes on all lines that cannot be used.
 ///
 /// bad         an empty collection for this part
-/// first_pass  receives the bad lines of the first pass; null: they are rejected or skipped
+/// first_pass  receives the bad lines of the first pass; if null, they are rejected or skipped
 void for_each_line(CorpusText& text, BadLines bad, FirstPassBadLines* first_pass,
                    std::vector<std::string>& notes,
                    const std::function<void(LabelledLine, BadLines&)>& f) {
@@ -105,8 +105,8 @@ void encode_lines(CorpusText& text, const Tokenizer& tokenizer, const BadLines& 
   for_each_line(text, no_bad_lines, nullptr, notes, add_line);
 }
 
-/// Adds a note on labels with a single line if the average label has many: they may be misspelled
-/// or a heading.
+/// Adds a note about labels that occur on a single line if the average label occurs on many lines:
+/// these labels may be misspelled or belong to a heading.
 void note_single_labels(const std::map<std::string, std::size_t>& labels,
                         std::vector<std::string>& notes) {
   constexpr std::size_t many = 10;  // average lines per label
@@ -244,7 +244,7 @@ constexpr TextContent content{.expected = "a token, a tab and its label per line
                               .hint = "name the file with the tokens and labels"};
 
 struct TaggedToken {
-  std::size_t line;  ///< in its file, from 1
+  std::size_t line;  ///< line number in the file, from 1
   std::string token, label;
 };
 
@@ -318,7 +318,7 @@ std::string only_name(const FileList& files) {
   const std::vector<std::string>& names = files.names();
   if (names.size() <= 1) return names.empty() ? "" : names.front();
   throw DataError(fmt::format("data.train_text: found {} files, expected one", names.size()),
-                  "join the files to one, with: cat");
+                  "join the files into one, with: cat");
 }
 
 Vocabulary make_vocabulary(const TaggedFile& file, const WordOptions& words) {

@@ -15,8 +15,9 @@ namespace tapestry {
 /// the training file, or from `fixed` for a trained model. With `fixed`, the training file is
 /// optional: without it, the training set is empty. The fingerprint is not set.
 ///
-/// throws  DataError as BadLines, if a line has no tab, no label of one word or no sentence, or if
-///         its label is not one of the classes; also as CorpusText and fill_training_set().
+/// throws  DataError of BadLines if a line has no tab, no label of one word or no sentence, or if
+///         its label is not one of the classes; also the errors of CorpusText and
+///         fill_training_set().
 Corpus load_labelled_text(const TextFiles& files, const WordOptions& words,
                           const std::filesystem::path& base,
                           const FixedVocabularies* fixed = nullptr,
@@ -32,7 +33,7 @@ Corpus load_labelled_text(const TextFiles& files, const WordOptions& words,
 /// A bad line makes its whole sentence bad.
 ///
 /// find_too_long  as in TrainingSetOptions
-/// throws         DataError as BadLines, if a line does not have exactly one tab, if its token or
+/// throws         DataError of BadLines if a line does not have exactly one tab, if its token or
 ///                label is not one word, or if its label does not occur in the training file; also
 ///                as read_text_file().
 Corpus load_tagged_text(const TextFiles& files, const WordOptions& words,

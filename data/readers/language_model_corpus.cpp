@@ -128,8 +128,8 @@ class Windows {
 enum class Side { training, held_out };
 
 /// Divides a text into training and held-out text. The lines that begin after the boundary are held
-/// out. If there are none, because the last line is long, this line is divided at the first token
-/// that begins after the boundary.
+/// out. If no line begins there, because the last line is long, this line is divided at the first
+/// token that begins after the boundary.
 class HoldOut {
  public:
   /// share  of the bytes, in [0, 1)

@@ -19,7 +19,8 @@ struct WindowOptions {
   double validation_share = 0.1;        ///< share of train_text held out at its end, in [0, 1)
 };
 
-/// The tokenizer of a vocabulary: SubwordTokenizer for subwords, otherwise by `windows.unit`.
+/// The tokenizer of a vocabulary: SubwordTokenizer for subwords, otherwise the tokenizer for
+/// `windows.unit`.
 Tokenizer window_tokenizer(const WindowOptions& windows, const WordOptions& words,
                            const Vocabulary& vocabulary);
 

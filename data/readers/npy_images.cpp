@@ -25,23 +25,23 @@ namespace {
 /// The type of the elements: "<f4" is {'f', 4, false}.
 struct NpyType {
   char kind = 0;         ///< numpy's type code: b, i, u, f, S (bytes), U (UTF-32), ...
-  std::size_t size = 0;  ///< bytes
+  std::size_t size = 0;  ///< in bytes
   bool big_endian = false;
 };
 
 struct NpyHeader {
   NpyType type;
-  bool fortran_order = false;  ///< the first axis varies fastest
+  bool fortran_order = false;  ///< whether the first axis varies fastest
   ArrayShape shape;
 };
 
 /// An array whose bytes are owned elsewhere.
 struct NpyArray {
   NpyHeader header;
-  std::span<const std::byte> data;  ///< exactly the bytes of the elements
+  std::span<const std::byte> data;  ///< the elements, without the header
 };
 
-/// "float32", "text", ...
+/// The name of a type in messages, such as "float32" or "text".
 std::string type_name(const NpyType& type) {
   switch (type.kind) {
     case 'b':
@@ -64,7 +64,7 @@ std::string type_name(const NpyType& type) {
 
 constexpr const char* write_again = "write the file again with numpy.save()";
 
-/// "uint8 of shape (60000, 28, 28)"
+/// For example "uint8 of shape (60000, 28, 28)".
 std::string describe(const NpyHeader& header) {
   return fmt::format("{} of shape {}", type_name(header.type), to_string(header.shape));
 }
@@ -110,7 +110,7 @@ class HeaderReader {
   NpyType type() {
     skip_space();
     if (rest_.starts_with('[')) {
-      reject_data(name_, "an array of structures, expected one of numbers",
+      reject_data(name_, "an array of structures, expected an array of numbers",
                   "save the images and the labels as separate arrays");
     }
     std::string_view text = quoted();
@@ -121,7 +121,7 @@ class HeaderReader {
     text.remove_prefix(2);
     if (type.kind == 'O') {
       reject_data(
-          name_, "an array of Python objects, expected one of numbers or text",
+          name_, "an array of Python objects, expected an array of numbers or text",
           "convert it, in numpy with images.astype(\"float32\"), or labels.astype(\"int64\") or "
           "labels.astype(\"U\")");
     }
@@ -187,7 +187,7 @@ class HeaderReader {
                 write_again);
   }
 
-  /// Four times this number does not overflow.
+  /// The maximum of a number in the header, so that four times the number does not overflow.
   static constexpr std::uint64_t max_number = std::numeric_limits<std::uint64_t>::max() / 4;
 
   std::string_view text_, rest_;
@@ -289,7 +289,7 @@ bool visit_integers(const NpyType& type, F&& f) {
   return true;
 }
 
-/// Same as visit_integers() for all numeric types.
+/// Like visit_integers(), for all numeric types.
 template <class F>
 bool visit_numbers(const NpyType& type, F&& f) {
   const bool swap = type.big_endian;

@@ -63,7 +63,7 @@ std::vector<FilePair> training_files(const ParallelTextOptions& options, const f
   return files;
 }
 
-/// Two lines that are not blank, and their number, from 1.
+/// A pair of lines that are not blank, and their line number, from 1.
 struct TextPair {
   std::string source, target;
   std::size_t line;
@@ -132,7 +132,7 @@ class PairReader {
                     "translation of line n of the other, and line {} is not",
                     files_.source.name(), source_is_longer ? all : lines_, files_.target.name(),
                     source_is_longer ? lines_ : all, mismatch_.value_or(lines_ + 1)),
-        "find the first line that does not match, at this line or before it, or create both "
+        "find the first line that does not match, at or before this line, or create both "
         "files again from the same source");
   }
 
@@ -145,7 +145,7 @@ class PairReader {
 /// Calls f(pair, bad) for the pairs of two files without blank lines, and adds notes on the other
 /// pairs. May be called several times. f may add lines that are too long to `bad`.
 ///
-/// first_pass  receives the bad lines of the first pass; null: they are rejected or skipped
+/// first_pass  receives the bad lines of the first pass; if null, they are rejected or skipped
 void for_each_pair(FilePair& files, BadLines bad, FirstPassBadLines* first_pass,
                    std::vector<std::string>& notes,
                    const std::function<void(TextPair, BadLines&)>& f) {

@@ -58,7 +58,7 @@ std::span<const Verb> verbs();
 std::span<const WordPair> prepositions();
 std::span<const WordPair> adverbs();
 
-/// le/la/les, un/une/des (de before an adjective), ce/cette/ces, mon/ma/mes.
+/// The French forms: le/la/les, un/une/des (de before an adjective), ce/cette/ces, mon/ma/mes.
 enum class Determiner { definite, indefinite, demonstrative, possessive };
 
 /// Pointers refer to the words above.
@@ -86,7 +86,7 @@ struct Sentence {
   const Verb* verb = nullptr;
   bool negated = false;
   const WordPair* adverb = nullptr;                          ///< optional
-  std::variant<std::monostate, NounPhrase, Pronoun> object;  ///< none if the verb takes none
+  std::variant<std::monostate, NounPhrase, Pronoun> object;  ///< monostate without object
   std::optional<Place> place;
 };
 

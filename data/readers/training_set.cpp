@@ -47,7 +47,7 @@ std::uint64_t compute_origin(const TrainingSource& source, const Corpus& corpus)
   return hash.value();
 }
 
-/// The training examples in a file: an existing file, or a new one.
+/// The training examples in an existing or a new file.
 class CachedExamples {
  public:
   CachedExamples(const TrainingSetOptions& options, std::uint64_t origin, const Corpus& corpus)
@@ -64,7 +64,8 @@ class CachedExamples {
     if (temporary_) fs::remove(new_path_, ignored);
   }
 
-  /// The existing file; null if it is missing. Null with a note if it cannot be used.
+  /// The existing file, or null if it is missing. If it cannot be used, returns null and adds a
+  /// note.
   std::shared_ptr<const ExampleFile> find(std::vector<std::string>& notes) const {
     if (existing_path_.empty()) return nullptr;
     const auto recreated = [&notes](const DataError& error) {
@@ -109,7 +110,7 @@ class CachedExamples {
 
   bool temporary_;
   fs::path new_path_;       ///< path of a new file
-  fs::path existing_path_;  ///< path of an existing file; empty: none
+  fs::path existing_path_;  ///< path of an existing file; empty if there is none
   std::uint64_t origin_;
   std::size_t ids_;
 };

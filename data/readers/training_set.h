@@ -16,12 +16,12 @@
 
 namespace tapestry {
 
-class CorpusText;  // data/readers/corpus_text.h
+class CorpusText;  // defined in data/readers/corpus_text.h
 
 /// How to handle bad lines of data files: lines without the expected fields, pairs with one blank
 /// side, unknown labels, and examples that are too long for the model.
 enum class OnBadLine {
-  stop,  ///< throws an error that counts bad lines and names the first
+  stop,  ///< throws an error that counts the bad lines and shows the first few
   skip   ///< leaves bad lines out and counts them in the notes of the corpus
 };
 
@@ -55,8 +55,8 @@ class BadLines {
   void add(const DataError& error) { bad_.add(error); }
 
   /// With OnBadLine::stop, adds the line of an example if find_too_long() returns an error for it.
-  /// Such lines are valid, only too long for the model. They are reported only together with lines
-  /// of add().
+  /// Such lines are valid but too long for the model. They are reported only if lines were also
+  /// added with add().
   void add_if_too_long(const ExampleLengths& example, std::size_t line);
 
   /// Calls read(), which handles a line. Catches a DataError and adds it.
@@ -70,14 +70,14 @@ class BadLines {
   /// The number of lines that were added with add().
   std::size_t count() const { return bad_.count; }
 
-  /// Ends the collection after `total` lines or examples. With OnBadLine::skip, adds to `notes` if
-  /// count() is not 0.
+  /// Ends the collection after `total` lines or examples. With OnBadLine::skip, adds a note to
+  /// `notes` if count() is not 0.
   ///
   /// throws  DataError with OnBadLine::stop if count() is not 0. The message counts all added
   ///         lines. It names the first lines of add(), then the first lines that are too long.
   void finish(std::size_t total, std::vector<std::string>& notes) const;
 
-  /// throws  DataError of finish() if count() is not 0.
+  /// throws  the DataError of finish() if count() is not 0.
   void reject_any(std::size_t total) const;
 
   /// The error for a file without usable lines: `empty` if no line was skipped, otherwise an error
@@ -119,7 +119,7 @@ class FirstPassBadLines {
 
  private:
   OnBadLine action_;
-  BadLines first_;         ///< of the first file with bad lines
+  BadLines first_;         ///< lines of the first file that has bad lines
   std::size_t total_ = 0;  ///< number of lines of this file
 };
 
@@ -133,19 +133,21 @@ enum class CacheUse {
 /// Options of training sets that are read from text.
 struct TrainingSetOptions {
   CacheUse cache = CacheUse::automatic;  ///< whether examples are kept in a file
-  /// Existing folder for the file `train.examples`, which later runs reuse. Empty: uses a temporary
-  /// file in $TMPDIR or /var/tmp, which is deleted at once.
+  /// Existing folder for the file `train.examples`, which later runs reuse. If empty, a temporary
+  /// file in $TMPDIR or /var/tmp is used, which is deleted immediately.
   std::filesystem::path cache_folder{};
-  bool cache_is_read_only = false;  ///< if the file is not found, uses a temporary file
+  bool cache_is_read_only = false;  ///< if the file is missing, uses a temporary file
   /// Minimum size in bytes of a large training text. Examples in memory take two to three times the
   /// size of their text.
   std::uint64_t large_text = std::uint64_t{1} << 28;
-  /// Passes over each training corpus per epoch, in the order of the files; empty: one pass each.
+  /// Passes over each training corpus per epoch, in the order of the files. If empty, one pass over
+  /// each.
   std::vector<std::size_t> corpus_weights{};
   /// With OnBadLine::stop, an error about bad lines of a file also counts the examples of this file
   /// for which this function returns an error. Errors that are thrown before the vocabularies exist
-  /// do not count them: if a vocabulary cannot be made, and before the slow step of learning
-  /// subwords. Files without bad lines are not rejected. Empty: only bad lines are counted.
+  /// do not count these examples. Such errors occur if a vocabulary cannot be made, and before
+  /// subwords are learned, which is slow. Files without bad lines are not rejected. If empty, only
+  /// bad lines are counted.
   FindTooLong find_too_long{};
 };
 
@@ -172,7 +174,7 @@ void decide_on_cache(TrainingSource& source, const TrainingSetOptions& options);
 /// corpus.files.
 ///
 /// encode  encodes the examples of the corpus with this number and adds notes; called for each
-///         corpus, unless an existing file is reused, which also has the notes
+///         corpus, unless an existing file is reused, which also contains the notes
 /// throws  any exception of `encode`; DataError if the numbers of weights and corpora differ;
 ///         OutputError if the file cannot be written.
 void fill_training_set(const TrainingSetOptions& options, const TrainingSource& source,

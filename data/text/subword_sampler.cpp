@@ -37,7 +37,7 @@ struct Scaled {
     const double fraction = std::frexp(mantissa, &shift);
     return fraction == 0.0 ? Scaled{} : Scaled{fraction, exponent + shift};
   }
-  /// 2^x
+  /// Returns 2^x.
   static Scaled power_of_two(double x) {
     const double whole = std::floor(x);
     return of(std::exp2(x - whole), static_cast<std::int64_t>(whole));
@@ -48,7 +48,7 @@ Scaled operator*(const Scaled& a, const Scaled& b) {
   return Scaled::of(a.mantissa * b.mantissa, a.exponent + b.exponent);
 }
 
-/// a / 2^exponent, or 0 if that would underflow.
+/// Returns a / 2^exponent, or 0 if the result would underflow.
 double relative_to(const Scaled& a, std::int64_t exponent) {
   const std::int64_t shift = a.exponent - exponent;
   return shift < -1000 ? 0.0 : std::ldexp(a.mantissa, static_cast<int>(shift));
@@ -144,7 +144,7 @@ class Lattice {
  private:
   struct Edge {
     std::size_t begin;
-    std::size_t next;  ///< edge with the same end, from 1; 0: none
+    std::size_t next;  ///< next edge with the same end, from 1, or 0
     std::int32_t id;
     Scaled weight;  ///< sum over all segmentations that end with this piece
   };
@@ -177,7 +177,7 @@ class Lattice {
 /// The pieces of a BPE model.
 struct Merges {
   struct Entry {
-    std::int32_t id;  ///< `none`: an intermediate piece that is not a token
+    std::int32_t id;  ///< `none` for an intermediate piece that is not a token
     float score;
   };
   static constexpr std::int32_t none = -1;

@@ -173,7 +173,8 @@ std::shared_ptr<const SubwordModel> train_subwords(std::span<const std::string> 
                                                    const SubwordOptions& options,
                                                    const std::string& place) {
   const auto number = [](auto value) { return fmt::format("{}", value); };
-  // One thread, because SentencePiece sums probabilities in float32, thread by thread.
+  // Only one thread: SentencePiece adds the float32 sums of its threads, so the result would depend
+  // on their number.
   const std::unordered_map<std::string, std::string> settings = {
       {"model_type", options.kind == SubwordKind::bpe ? "bpe" : "unigram"},
       {"vocab_size", number(options.vocabulary_size)},

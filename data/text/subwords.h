@@ -33,7 +33,7 @@ struct SentencePieceModel {
 
   /// An entry of the vocabulary of SentencePiece.
   struct Piece {
-    std::string text;          ///< with U+2581 for a space
+    std::string text;          ///< with U+2581 instead of spaces
     float score = 0;           ///< unigram: log probability; bpe: higher scores are merged first
     Type type = Type::normal;  ///< text or symbol
 
@@ -59,9 +59,9 @@ SentencePieceModel parse_sentencepiece_model(std::string_view content, const std
 /// represents a space. Immutable; can be used from several threads at once.
 ///
 /// The tokens are the pieces of the model in its order, without control, unknown and unused
-/// symbols. The words of a vocabulary cannot contain white space or equal its special symbols. In
-/// such pieces, which only models of other programs have, white space is written as <U+0009>, and
-/// the '<' of a special symbol as <U+003C>.
+/// symbols. The words of a vocabulary cannot contain white space or equal its special symbols.
+/// Models of other programs may have such pieces: their white space is written as <U+0009>, and the
+/// '<' of a special symbol as <U+003C>.
 class SubwordModel {
  public:
   /// serialized  the content of a .model file of SentencePiece, of type unigram or BPE
@@ -84,7 +84,7 @@ class SubwordModel {
   /// The most probable segmentation of a text without line ends, after normalization; "<unk>" for
   /// characters without a piece. Empty if nothing remains after normalization.
   ///
-  /// throws  DataError if the model is inconsistent, as does join().
+  /// throws  DataError if the model is inconsistent, like join().
   Tokens split(std::string_view text) const;
 
   /// The text of tokens, " ⁇ " for `<unk>`; bytes that are not UTF-8 become U+FFFD. split() of this
@@ -95,7 +95,7 @@ class SubwordModel {
   std::string serialized_;
   SentencePieceModel model_;
   Tokens tokens_;
-  std::vector<std::size_t> token_of_piece_;  ///< by id of SentencePiece; or no_token
+  std::vector<std::size_t> token_of_piece_;  ///< by SentencePiece id; may be no_token
   std::unordered_map<std::string, int> piece_of_token_;
   std::unique_ptr<sentencepiece::SentencePieceProcessor> sentencepiece_;
 };

@@ -22,7 +22,7 @@ enum class TextUnit {
   word        ///< WordTokenizer
 };
 
-/// Splits only at white space (generated tasks).
+/// Splits only at white space. Used for generated tasks.
 class SpaceTokenizer {
  public:
   /// Splits at ASCII white space; no token is empty.
@@ -100,7 +100,7 @@ class SubwordTokenizer {
   bool lowercase_;
 };
 
-/// One of the tokenizers.
+/// Any of the tokenizers above.
 using Tokenizer = std::variant<SpaceTokenizer, WordTokenizer, CharacterTokenizer, SubwordTokenizer>;
 
 /// The tokenizer for the sentences of a vocabulary: SubwordTokenizer for subwords, otherwise
@@ -122,8 +122,8 @@ std::string join(const Tokenizer& tokenizer, const Tokens& tokens);
 
 /// How a corpus divides text into tokens.
 struct TextFormat {
-  Tokenizer tokenizer = SpaceTokenizer();       ///< of a line, or of its source
-  std::optional<Tokenizer> target_tokenizer{};  ///< of targets; nullopt: `tokenizer`
+  Tokenizer tokenizer = SpaceTokenizer();       ///< tokenizer of lines, or of their sources
+  std::optional<Tokenizer> target_tokenizer{};  ///< tokenizer of targets; `tokenizer` if nullopt
   bool multiple_lines = false;                  ///< whether a sequence may span several lines
 };
 
@@ -138,14 +138,14 @@ class TextCodec {
   ///
   /// throws  DataError if the line is not valid UTF-8.
   std::vector<std::int32_t> encode_source(std::string_view line) const;
-  /// The target ids of a line, as encode_source().
+  /// The target ids of a line, like encode_source().
   std::vector<std::int32_t> encode_target(std::string_view line) const;
 
   /// The text of source ids up to the first `<eos>`.
   ///
-  /// throws  std::out_of_range as Vocabulary::token().
+  /// throws  std::out_of_range like Vocabulary::token().
   std::string decode_source(std::span<const std::int32_t> ids) const;
-  /// The text of target ids, as decode_source().
+  /// The text of target ids, like decode_source().
   std::string decode_target(std::span<const std::int32_t> ids) const;
 
   /// The vocabulary of sources.

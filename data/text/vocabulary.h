@@ -14,7 +14,7 @@
 
 namespace tapestry {
 
-class SubwordModel;  // data/text/subwords.h
+class SubwordModel;  // defined in data/text/subwords.h
 
 /// The tokens of a sentence, such as words and punctuation marks, in order.
 using Tokens = std::vector<std::string>;
@@ -44,7 +44,8 @@ class Vocabulary {
 
   /// The special symbols, then the tokens of a subword model, then `more` words.
   ///
-  /// throws  DataError as for words; std::invalid_argument if `subwords` is null.
+  /// throws  DataError if a token or word is invalid, see above; std::invalid_argument if
+  ///         `subwords` is null.
   explicit Vocabulary(std::shared_ptr<const SubwordModel> subwords, const Tokens& more = {});
 
   /// Parses the output of to_text().
@@ -78,13 +79,13 @@ class Vocabulary {
 
   /// The tokens of the ids up to the first `<eos>`, without `<pad>` and `<bos>`; `<unk>` is kept.
   ///
-  /// throws  std::out_of_range as token().
+  /// throws  std::out_of_range like token().
   Tokens decode(std::span<const std::int32_t> ids) const;
 
   /// The model that divides text into the words; null for a vocabulary without subwords.
   const std::shared_ptr<const SubwordModel>& subwords() const { return subwords_; }
 
-  /// Whether both have the same tokens and, for subwords, the same model.
+  /// Whether both vocabularies have the same tokens and, for subwords, the same model.
   friend bool operator==(const Vocabulary& a, const Vocabulary& b);
 
  private:
@@ -120,7 +121,7 @@ enum class TextNormalization {
 /// Subword regularization: how the segmentation of a training sentence varies from epoch to epoch.
 struct SubwordSampling {
   /// For unigram models, > 0: each segmentation x is drawn with probability proportional to
-  /// P(x)^alpha (Kudo 2018). nullopt: always the most probable segmentation.
+  /// P(x)^alpha (Kudo 2018). If nullopt, the most probable segmentation is always used.
   std::optional<double> alpha{};
   /// For BPE models, in [0, 1): probability of dropping each merge at each step (Provilkov et al.
   /// 2020, "BPE-Dropout").
@@ -132,21 +133,22 @@ struct SubwordSampling {
 
 /// Options of a vocabulary of subwords.
 struct SubwordOptions {
-  SubwordKind kind = SubwordKind::none;  ///< none: no subwords
+  SubwordKind kind = SubwordKind::none;  ///< none for no subwords
   std::size_t vocabulary_size = 8000;    ///< ids, including special symbols and bytes, >= 5
   double character_coverage = 0.9995;    ///< share of characters with a piece, in [0.98, 1]
   bool byte_fallback = false;  ///< characters without a piece become UTF-8 bytes, not `<unk>`
-  TextNormalization normalization = TextNormalization::nmt_nfkc;  ///< before the text is divided
+  /// Applied before the text is divided.
+  TextNormalization normalization = TextNormalization::nmt_nfkc;
   std::string file{};          ///< for SubwordKind::file: a .model file of SentencePiece
-  std::string target_file{};   ///< the same for a separate target vocabulary
-  SubwordSampling sampling{};  ///< in training
+  std::string target_file{};   ///< .model file of a separate target vocabulary
+  SubwordSampling sampling{};  ///< segmentation in training
 };
 
 /// Options of a vocabulary of words.
 struct WordOptions {
   bool lowercase = false;          ///< whether letters become lower case
   std::size_t min_frequency = 1;   ///< rarer words of the training set become `<unk>`, >= 1
-  std::size_t max_vocabulary = 0;  ///< number of most frequent words to keep per language; 0: all
+  std::size_t max_vocabulary = 0;  ///< maximum number of words per language; 0 for no limit
   SubwordOptions subwords{};       ///< subwords instead of words
 };
 

@@ -93,7 +93,7 @@ double padding_share(const std::vector<BatchIndices>& batches, const std::vector
   return static_cast<double>(sizes.padding) / static_cast<double>(sizes.positions);
 }
 
-/// The share of batches with a longer longest side than the batch before.
+/// The share of batches whose longest side is longer than in the preceding batch.
 double share_of_rises(const std::vector<Example>& pairs, const std::vector<BatchIndices>& batches) {
   std::size_t rises = 0;
   const std::vector<Shape> shapes = batch_shapes(pairs, batches);
@@ -105,7 +105,7 @@ double share_of_rises(const std::vector<Example>& pairs, const std::vector<Batch
 
 }  // namespace
 
-TEST_CASE("an epoch has every pair once, and all batches except one are full") {
+TEST_CASE("an epoch contains every pair once, and all batches except one are full") {
   for (const BatchLengths lengths : {BatchLengths::alike, BatchLengths::mixed}) {
     BatchSchedule schedule(random_pairs(1003), 10, 1, lengths);
     CHECK(schedule.batches_per_epoch() == 101);
@@ -157,7 +157,7 @@ TEST_CASE("schedules without examples, batch size or room for the longest exampl
   CHECK_THROWS_AS(BatchSchedule(pairs, 1, 1).at({0, 3}), std::out_of_range);
 }
 
-TEST_CASE("batches limited by tokens have every pair once and all the rows that fit") {
+TEST_CASE("batches limited by tokens contain every pair once, and as many rows as fit") {
   const std::vector<Example> pairs = random_pairs(1003);
   for (const std::size_t most : {17, 18, 40, 333, 20'000}) {
     CAPTURE(most);
@@ -176,7 +176,7 @@ TEST_CASE("batches limited by tokens have every pair once and all the rows that 
   }
 }
 
-TEST_CASE("batches limited by tokens count the longest side with <eos>: worked by hand") {
+TEST_CASE("a limit on tokens counts the longest side with <eos>") {
   // Longest sides with <eos>: 3, 6, 3, 2, 3, 2.
   const std::vector<Example> pairs = {{{4, 4}, {4}}, {{4}, {4, 4, 4, 4, 4}}, {{4}, {4, 4}},
                                       {{4}, {}},     {{4, 4}, {4, 4}},       {{}, {4}}};
@@ -189,7 +189,7 @@ TEST_CASE("batches limited by tokens count the longest side with <eos>: worked b
 
   // Rows of a classifier count only the sentence, with <eos>.
   BatchSchedule classes(pairs, {.max_tokens = 6, .layout = class_rows}, 1);
-  CHECK(classes.batches_per_epoch() == 3);  // of 3 and 3, 2 and 2 and 2, 1
+  CHECK(classes.batches_per_epoch() == 3);  // lengths (3, 3), (2, 2, 2) and (1)
 }
 
 TEST_CASE(
@@ -207,7 +207,8 @@ TEST_CASE(
   CHECK(padding_share(mixed.epoch(0), pairs) > 0.3);
   for (BatchSchedule& schedule : schedules) {
     const std::vector<BatchIndices> first = schedule.epoch(0), second = schedule.epoch(1);
-    // 22 % without sorting by the difference of the sides, since these are independent.
+    // 22 % without sorting by the difference of the sides, since the lengths of the sides are
+    // independent.
     CHECK(padding_share(first, pairs) < 0.12);
     CHECK(share_of_rises(pairs, first) > 1.0 / 3);
     CHECK(share_of_rises(pairs, first) < 2.0 / 3);
@@ -222,7 +223,8 @@ TEST_CASE(
   CHECK(static_cast<double>(sizes.tokens) / static_cast<double>(sizes.batches) > 0.97 * 512);
 }
 
-TEST_CASE("with lengths that vary between epochs, batches have little padding and the same rows") {
+TEST_CASE(
+    "if lengths vary between epochs, batches have little padding and the same numbers of rows") {
   const std::vector<Example> pairs = random_pairs(20'003);
   const LengthsInEpoch in_epoch = longer_in_epoch(pairs);
   const auto schedules = [&] {
@@ -260,7 +262,7 @@ TEST_CASE("with lengths that vary between epochs, batches have little padding an
   CHECK(batches_at(mixed, 1) == mixed.epoch(1));
 }
 
-TEST_CASE("lengths in an epoch are computed group by group, and again after an error") {
+TEST_CASE("lengths in an epoch are computed for one group at a time, and again after an error") {
   const std::vector<Example> pairs = random_pairs(1000);
   std::size_t calls = 0, fail_at = 250;
   const auto in_epoch = [&](std::size_t example, std::uint64_t) -> ExampleLengths {
@@ -274,12 +276,12 @@ TEST_CASE("lengths in an epoch are computed group by group, and again after an e
   CHECK(calls == 250 + 400);
   for (const std::size_t batch : {0, 99}) schedule.at({0, batch});
   CHECK(calls == 250 + 400);
-  schedule.at({0, 249});  // in the last 50 batches
+  schedule.at({0, 249});  // batch 249 is in the last group, of 50 batches
   CHECK(calls == 250 + 600);
   schedule.at({1, 249});
   CHECK(calls == 250 + 800);
 
-  // A group of 32 out of 40 batches of 1000 examples.
+  // With batches of 1000 examples, a group has 32 of the 40 batches.
   const std::vector<Example> many = random_pairs(40'000);
   std::size_t calls_of_many = 0;
   const auto count = [&](std::size_t example, std::uint64_t) -> ExampleLengths {
@@ -289,7 +291,7 @@ TEST_CASE("lengths in an epoch are computed group by group, and again after an e
   BatchSchedule(many, 1000, 1, BatchLengths::alike, count).at({0, 0});
   CHECK(calls_of_many == 32'000);
 
-  // With 3 batches per epoch, a group has all of them: it has at least 8.
+  // With 3 batches per epoch, a group contains all of them, because the minimum is 8.
   BatchSchedule large(pairs, 334, 1, BatchLengths::alike, in_epoch);
   large.at({0, 0});
   CHECK(calls == 250 + 800 + 1000);
@@ -314,7 +316,7 @@ TEST_CASE("the sizes of batches are measured with <eos> and the padding of both 
   CHECK(measure_batches({{0, 1}}, images, class_rows).positions == 0);
 }
 
-TEST_CASE("evaluation batches have every pair once, by increasing length") {
+TEST_CASE("evaluation batches contain every pair once, in order of increasing length") {
   CHECK(evaluation_batches(pairs_of_lengths({3, 1, 2, 1, 5}), 2) ==
         std::vector<BatchIndices>{{1, 3}, {2, 0}, {4}});
   CHECK(evaluation_batches({}, 2).empty());
@@ -352,7 +354,7 @@ TEST_CASE("the limit of a full batch has the longest source and the longest targ
   CHECK(full_batch_limit({}, 64, pair_rows) == BatchLimit{});
 }
 
-TEST_CASE("the order of batches never changes: runs must resume with a newer version") {
+TEST_CASE("the order of batches is the same in every version, so that runs can be resumed") {
   const auto digest = [](BatchSchedule schedule) {
     Xxh3 hash;
     for (std::uint64_t epoch : {0, 5}) {
@@ -372,7 +374,8 @@ TEST_CASE("the order of batches never changes: runs must resume with a newer ver
 
 using Batches = std::vector<std::vector<std::int32_t>>;
 
-TEST_CASE("without shuffling, batches have the examples in order, and the last batch is smaller") {
+TEST_CASE(
+    "without shuffling, batches contain the examples in order, and the last batch is smaller") {
   const DataLoader loader(5, {.batch_size = 2, .shuffle = false});
   CHECK(loader.batches_per_epoch() == 3);
   CHECK(loader.epoch(0) == Batches{{0, 1}, {2, 3}, {4}});
@@ -385,7 +388,8 @@ TEST_CASE("without shuffling, batches have the examples in order, and the last b
   CHECK(DataLoader(1, {.batch_size = 2, .drop_last = true}).epoch(0).empty());
 }
 
-TEST_CASE("each epoch has every example once, in an order that depends only on seed and epoch") {
+TEST_CASE(
+    "each epoch contains every example once, in an order that depends only on seed and epoch") {
   const DataLoaderOptions options{.batch_size = 7, .seed = 3};
   const DataLoader loader(100, options);
   for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {

@@ -157,7 +157,7 @@ TEST_CASE("the share of unknown tokens counts the words of both sides") {
   CHECK(share_of_unknown_tokens({{.target = {4}, .pixels = {0.5F}}}, class_rows) == 0.0);
 }
 
-TEST_CASE("count_tokens() counts both sides of the rows, without single class labels") {
+TEST_CASE("count_tokens() counts the tokens of both sides, but not the labels of classifiers") {
   CHECK(count_tokens({{.source = {5, 6}, .target = {5}}, {.source = {5}}}, pair_rows) == 5 + 2);
   CHECK(count_tokens({{.source = {bos_id, 5}, .target = {4}}}, class_rows) == 3);
   CHECK(count_tokens({{.target = {4, 5, 6}}}, window_rows) == 2);
@@ -216,7 +216,7 @@ TEST_CASE("masking selects 15 % of the words: 80 % are masked, 10 % replaced, 10
   }
   CHECK(is_share(chosen, words, 0.15));
   CHECK(is_share(hidden, chosen, 0.80));
-  // One of 996 random words is the word itself.
+  // With probability 1 / 996, the random word is the original word.
   CHECK(is_share(replaced, chosen, 0.10 * 995 / 996));
 }
 
@@ -257,7 +257,7 @@ TEST_CASE("masking selects <unk> only in a sentence without other words") {
   CHECK(masked.labels.back() == no_label);
 }
 
-TEST_CASE("masking depends only on seed, epoch and example, and on each of them") {
+TEST_CASE("masking depends on seed, epoch and example, and on nothing else") {
   const Ids tokens = sentence(60);
   CHECK(mask(tokens, 3) == mask(tokens, 3));
   CHECK(mask(tokens, 4) != mask(tokens, 3));
@@ -277,7 +277,7 @@ TEST_CASE("the positions that masking selects do not depend on the words") {
   for (std::size_t i = 0; i < a.size(); ++i) CHECK((a[i] == no_label) == (b[i] == no_label));
 }
 
-TEST_CASE("masks never change: runs must resume with a newer version") {
+TEST_CASE("masks are the same in every version, so that runs can be resumed") {
   Xxh3 hash;
   for (const std::size_t example : {0, 1, 70'000}) {
     const Masked masked = mask(sentence(200), example, rules(1000, 7, 3));

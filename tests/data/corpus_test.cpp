@@ -26,7 +26,7 @@ TEST_CASE("the fingerprint of a corpus depends on all of its parts") {
       [](Corpus& c) { c.train[0].source[1] = 4; },
       [](Corpus& c) { c.train[0].target[1] = 5; },
       [](Corpus& c) { std::swap(c.train[0], c.train[1]); },
-      // another end of a sentence
+      // the first sentence ends at a different token
       [](Corpus& c) {
         c.train[0] = {{4}, {5, 5, 4}};
       },
@@ -64,7 +64,7 @@ TEST_CASE("the fingerprint depends on the pixels of images and on where each ima
             {{.target = {4}, .pixels = {0.5F, 0.0F, 0.0F, one, 0.0F, four}}, {.target = {4}}}));
 }
 
-TEST_CASE("the fingerprint of known data never changes: old runs must resume") {
+TEST_CASE("the fingerprint of data is the same in every version, so that runs can be resumed") {
   // XXH3 of the whole corpus in one array, computed with another program
   Corpus corpus = small_corpus();
   corpus.notes.push_back(

@@ -61,7 +61,7 @@ std::vector<std::string> names_in(const TemporaryFolder& folder) {
   return names;
 }
 
-/// The bytes with a correct digest, as an attacker could write them.
+/// Returns the bytes with a correct digest, as an attacker could write them.
 std::string with_digest(std::string bytes) {
   const std::size_t hashed = bytes.size() - sizeof(std::uint64_t);
   const std::uint64_t digest = XXH3_64bits(bytes.data(), hashed);
@@ -201,7 +201,7 @@ TEST_CASE("a changed example file with a correct digest is checked as well") {
       }
     }
   }
-  CHECK(accepted > 0);  // such as other ids in the vocabulary
+  CHECK(accepted > 0);  // for example a different valid id
 }
 
 TEST_CASE("the error about an example file states the reason") {

@@ -38,7 +38,7 @@ struct FileOfThree {
   test::TemporaryFolder folder;
 };
 
-TEST_CASE("a vector and a file have the same examples") {
+TEST_CASE("a vector and a file return the same examples") {
   const FileOfThree of;
   const ExampleFile file(of.folder / "x", 1, 10);
   CHECK(all_of(Examples(three)) == three);
@@ -86,7 +86,7 @@ TEST_CASE("for_each() visits every stored example once") {
   }
 }
 
-TEST_CASE("a file gives the same batches as a vector, and repetitions are masked again") {
+TEST_CASE("a file gives the same batches as a vector, and repeated examples get different masks") {
   const FileOfThree of;
   const ExampleFile file(of.folder / "x", 1, 10);
   const std::array<std::size_t, 3> indices{2, 0, 1};

@@ -12,7 +12,7 @@
 /// Makes the content of .npy files.
 namespace tapestry::test {
 
-/// A .npy file of version 1.0 with any header.
+/// A .npy file of version 1.0 with the given header.
 inline std::string npy(const std::string& header, const std::string& data) {
   const auto low = static_cast<char>(header.size() & 255U);
   const auto high = static_cast<char>(header.size() >> 8U);

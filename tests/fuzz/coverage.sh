@@ -16,7 +16,7 @@ program=$build/tests/fuzz/fuzz_replay
 LLVM_PROFILE_FILE=$build/corpus.profraw "$program" tests/fuzz/corpus/*.tar
 llvm-profdata merge -o "$build/corpus.profdata" "$build/corpus.profraw"
 
-# Only readers, without other code that the targets link with.
+# Reports only the readers, not the other code that is linked into the targets.
 others='(tests|autograd|layers)/|\.h$|/(hdf5_.*|durable_file|file_system|config/file|config/listing)\.cpp$'
 measured=("$program" -instr-profile="$build/corpus.profdata"
   -ignore-filename-regex="$others")

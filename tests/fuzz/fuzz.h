@@ -25,7 +25,7 @@ inline constexpr Target targets[] = {{"config", feed_config},     {"examples", f
                                      {"subwords", feed_subwords}, {"tags", feed_tags},
                                      {"text", feed_text},         {"vocabulary", feed_vocabulary}};
 
-/// A reader accepted an invalid input, reported it badly or took too long.
+/// Thrown if a reader accepts an invalid input, reports it badly or takes too long.
 class BrokenPromise : public std::logic_error {
  public:
   using std::logic_error::logic_error;

@@ -53,7 +53,7 @@ void feed_images(std::string_view bytes) {
                 !corpus.target_vocabulary.token(image.target.front()).empty(),
             "an image has one class, which has a name");
   }
-  require(corpus.target_vocabulary.size() >= first_word_id + 2, "there are two classes or more");
+  require(corpus.target_vocabulary.size() >= first_word_id + 2, "there are at least two classes");
   const auto filled = static_cast<std::size_t>(
       std::ranges::count_if(lines, [](const std::string& line) { return !is_blank(line); }));
   require(corpus.train.size() == filled || corpus.train.size() + 1 == filled,

@@ -36,7 +36,7 @@ void feed_metrics(std::string_view input) {
   try {
     require_metrics(table.csv(), "x.h5");
   } catch (const CheckpointError&) {
-    require(false, "a table that is read can be continued");
+    require(false, "rows can be added to a table that was read");
   }
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Fuzzes the readers of untrusted files, one per core at a time:
+# Fuzzes the readers of untrusted files, one target per core at a time:
 #   tests/fuzz/run.sh [SECONDS [TARGET...]]   fuzzes each target, by default for 60 s; full run: 1800
 #   tests/fuzz/run.sh --merge [TARGET...]     adds inputs that reach new code to the corpus in git
 # Exits with 1 if there is a finding. The next run continues with the inputs of this run, which are in
@@ -29,7 +29,7 @@ fi
 cmake --preset asan ${CI:+-DTAPESTRY_WERROR=ON} >/dev/null
 cmake --build --preset asan --parallel "$(nproc)" --target "${targets[@]/#/fuzz_}"
 
-# unpack TARGET: the corpus as files, which libFuzzer reads, in $seeds/TARGET.
+# unpack TARGET: extracts the corpus to $seeds/TARGET, because libFuzzer reads files.
 unpack() {
   rm -rf "${seeds:?}/$1"
   mkdir -p "$seeds/$1" "$work/$1" "$findings/$1"

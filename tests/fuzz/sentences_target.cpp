@@ -36,7 +36,7 @@ void feed_labels(std::string_view bytes) {
     require(example.target.size() == 1, "a sentence has one class");
     require_named(example.target.front(), corpus);
   }
-  require(corpus.target_vocabulary.size() >= first_word_id + 2, "there are two classes or more");
+  require(corpus.target_vocabulary.size() >= first_word_id + 2, "there are at least two classes");
   require(corpus.train.size() == count_filled(path), "only blank lines are left out");
 }
 
@@ -51,7 +51,7 @@ void feed_tags(std::string_view bytes) {
     require(
         std::ranges::all_of(example.source,
                             [](std::int32_t id) { return id == unk_id || id >= first_word_id; }),
-        "each token is a word of the vocabulary or, as a special symbol in the text, unknown");
+        "each token is a word of the vocabulary, or unknown if the text spells a special symbol");
     for (const std::int32_t label : example.target) require_named(label, corpus);
     tokens += example.source.size();
   }

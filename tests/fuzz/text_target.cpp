@@ -47,7 +47,7 @@ void require_lines(std::string_view bytes, const std::vector<std::string>& lines
 void require_tokens(const std::string& line) {
   const Tokens words = WordTokenizer().split(line);
   require(concatenated(words) == without_white_space(line),
-          "tokens have all characters except white space");
+          "tokens contain all characters except white space");
   const Tokens small = WordTokenizer(true).split(line);
   require(small.size() == words.size(), "lower case does not change the number of tokens");
   for (const Tokens& tokens : {words, small, SpaceTokenizer().split(line)}) {

@@ -33,7 +33,7 @@ TEST_CASE("read_csv reads the numbers of a CSV file row by row") {
   CHECK(table_of("1\r\n2\r\n").rows == 2);
 }
 
-TEST_CASE("empty lines of a CSV file are skipped, and so is a header") {
+TEST_CASE("empty lines and the header of a CSV file are skipped") {
   const CsvTable table = table_of("\n1,2\n \n3,4\n\n");
   CHECK(table.rows == 2);
   CHECK(table.values == std::vector<double>{1, 2, 3, 4});
@@ -41,7 +41,7 @@ TEST_CASE("empty lines of a CSV file are skipped, and so is a header") {
   CHECK(table_of("5,6\n1,2\n", {.header = true}).rows == 1);
 }
 
-TEST_CASE("a CSV file that is not a table of numbers is rejected with the line") {
+TEST_CASE("a CSV file that is not a table of numbers is rejected with the line number") {
   const std::string number = "expected a finite number";
   std::vector<test::BadInput> tables{
       {"1,2\n3,x\n", {"table.csv:2: found \"x\" in field 2", number}},

@@ -46,7 +46,7 @@ std::span<const std::byte> text_bytes(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-/// The name of the other file in the folder of a file.
+/// The name of the other file in the same folder.
 std::string file_beside(const std::filesystem::path& path) {
   for (const auto& entry : std::filesystem::directory_iterator(path.parent_path())) {
     if (entry.path() != path) return entry.path().filename().string();
@@ -159,7 +159,7 @@ TEST_CASE(
     CAPTURE(expected[number]);
     FaultyFileSystem files;
     files.failing_call = number;
-    files.max_transfer_bytes = 5;  // a second write that fails leaves a torn file
+    files.max_transfer_bytes = 5;  // if the second write fails, the file is incomplete
     const std::string error = output_error([&] { write(folder / "x", "new text", files); });
     REQUIRE(files.calls.at(number) == expected[number]);
     CHECK(error.find("Input/output error") != error.npos);
@@ -189,7 +189,8 @@ TEST_CASE("an error in flushing the folder is reported, and the new file is in p
   }
 }
 
-TEST_CASE("each error has a hint, and a full disk also the needed and free bytes") {
+TEST_CASE(
+    "each error has a hint, and the error about a full disk states the needed and free bytes") {
   const TemporaryFolder folder;
   const std::string path = folder.path().string(), file = (folder / "x").string();
   struct {
@@ -206,7 +207,7 @@ TEST_CASE("each error has a hint, and a full disk also the needed and free bytes
       {"write", EPERM, {"make " + path + " writable"}},
       {"write", EROFS, {"make " + path + " writable"}},
       {"write", ENOTDIR, {"create the folder " + path}},
-      {"write", EEXIST, {"move the file of that name away"}},
+      {"write", EEXIST, {"move the file with this name"}},
       {"write", EFBIG, {"(4 bytes needed, 17 free)", "ulimit -f"}},
       {"write", EIO, {"Input/output error", "check the disk"}},
       {"open", EMFILE, {"ulimit -n"}},
@@ -253,7 +254,7 @@ TEST_CASE("a disk that loses bytes, or reports a wrong number of written bytes, 
   CHECK(files_in(folder.path()) == 1);
 }
 
-TEST_CASE("a file system without free inodes is reported as such, even with free space") {
+TEST_CASE("if a file system has no free inodes, the error says so, even if there is free space") {
   NoInodes files;
   const TemporaryFolder folder;
   check_failure(folder / "x", files,
@@ -261,7 +262,7 @@ TEST_CASE("a file system without free inodes is reported as such, even with free
                  "delete files on the disk of " + folder.path().string()});
   CHECK(output_error([&] { write(folder / "x", "text", files); }).find("bytes needed") ==
         std::string::npos);
-  CHECK(inode_hint("/a\nb") == "delete files on the disk of /a\\nb or write to another one");
+  CHECK(inode_hint("/a\nb") == "delete files on the disk of /a\\nb or write to another disk");
 }
 
 TEST_CASE(
@@ -333,7 +334,8 @@ TEST_CASE("without commit(), the target is unchanged and the temporary file is d
   CHECK(files_in(folder.path()) == 1);
 }
 
-TEST_CASE("errors of a temporary file have the written bytes and the added hint") {
+TEST_CASE(
+    "errors of a temporary file state the written bytes, and their hints end with the given text") {
   const TemporaryFolder folder;
   FaultyFileSystem files;
   files.free_space = 17;
@@ -343,11 +345,11 @@ TEST_CASE("errors of a temporary file have the written bytes and the added hint"
   files.error = ENOSPC;
   const std::string error = output_error([&] { file.write(text_bytes("more")); });
   CHECK(error.find("(4 bytes written, 17 free)") != error.npos);
-  CHECK(error.ends_with(" or write to another one, or do without"));
+  CHECK(error.ends_with(" or write to another disk, or do without"));
   NoInodes full;
   CHECK(output_error([&] {
           TemporaryFile(folder / "y", full, {}, ", or do without");
-        }).ends_with(" or write to another one, or do without"));
+        }).ends_with(" or write to another disk, or do without"));
 }
 
 TEST_CASE("is_temporary_name() recognizes names of temporary files") {
@@ -396,8 +398,8 @@ TEST_CASE("a folder that cannot be inspected, created or flushed is reported") {
   };
   failing(0, "open", "a: could not open the folder: Input/output");
   failing(3, "mkdir", "could not create the folder: Input/output");
-  failing(4, "open", "could not flush the folder above it: Input/output");
-  failing(5, "fsync", "could not flush the folder above it: Input/output");
+  failing(4, "open", "could not flush its parent folder: Input/output");
+  failing(5, "fsync", "could not flush its parent folder: Input/output");
 }
 
 TEST_CASE("deleting a file succeeds if it does not exist") {

@@ -69,7 +69,7 @@ TEST_CASE("if no more files can be opened, the hint names the limit instead of t
   }
 }
 
-TEST_CASE("a larger file is rejected before it is read") {
+TEST_CASE("a file larger than the maximum size is rejected before it is read") {
   const TemporaryFolder folder;
   const auto path = folder.write("x", "texts");
   FaultyFileSystem files;
@@ -124,7 +124,7 @@ TEST_CASE("a file that has changed since it was opened is rejected") {
 
 // ---- FileSystem
 
-TEST_CASE("free_bytes() is the free space of a disk, and fails for a missing path") {
+TEST_CASE("free_bytes() returns the free space of a disk, and fails for a missing path") {
   const TemporaryFolder folder;
   std::uint64_t bytes = 0;
   REQUIRE(posix_file_system().free_bytes(folder.path().c_str(), bytes) == 0);
@@ -134,7 +134,7 @@ TEST_CASE("free_bytes() is the free space of a disk, and fails for a missing pat
   CHECK(posix_file_system().free_bytes((folder / "none").c_str(), bytes) == -1);
 }
 
-TEST_CASE("free_inodes() has the free inodes of the file system; nullopt for a missing path") {
+TEST_CASE("free_inodes() returns the number of free inodes, and nullopt for a missing path") {
   const TemporaryFolder folder;
   struct statvfs status {};
   REQUIRE(::statvfs(folder.path().c_str(), &status) == 0);

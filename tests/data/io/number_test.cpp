@@ -12,7 +12,7 @@
 namespace tapestry {
 namespace {
 
-TEST_CASE("parse_number accepts only whole texts") {
+TEST_CASE("parse_number rejects text that is not a single number") {
   CHECK(parse_number<int>("-12") == -12);
   CHECK(parse_number<std::uint32_t>("1f", 16) == 31u);
   CHECK(parse_number<double>("1.5e3") == 1500.0);

@@ -9,14 +9,14 @@
 
 using namespace tapestry;
 
-TEST_CASE("the stream is Philox4x32-10: published known answers") {
+TEST_CASE("the stream matches the published test vectors of Philox4x32-10") {
   // kat_vectors of Random123: counter 0, key 0 gives 6627e8d5 e169c58d bc57ac4c 9b00dbd8.
   RandomDraws zeros(0, static_cast<DrawPurpose>(0), 0);
   CHECK(zeros.next() == 0xe169c58d6627e8d5u);
   CHECK(zeros.next() == 0x9b00dbd8bc57ac4cu);
 }
 
-TEST_CASE("all bits of seed, purpose and index change the numbers") {
+TEST_CASE("every bit of seed, purpose and index changes the numbers") {
   const auto first = [](std::uint64_t seed, DrawPurpose purpose, std::uint64_t index) {
     return RandomDraws(seed, purpose, index).next();
   };
@@ -41,7 +41,7 @@ TEST_CASE("below(n) is less than n and uniform") {
   RandomDraws random(1, DrawPurpose::batch_order, 0);
   std::array<int, 7> counts{};
   for (int i = 0; i < 70000; ++i) ++counts.at(random.below(7));
-  // A share has mean 10000 and standard deviation 93.
+  // Each count has mean 10000 and standard deviation 93.
   for (const int count : counts) CHECK(std::abs(count - 10000) < 500);
 }
 
@@ -59,7 +59,8 @@ TEST_CASE("below(1) is 0 and below() of a number near 2^64 reaches its upper hal
 }
 
 TEST_CASE("below(n) is uniform if 2^64 is not a multiple of n") {
-  // For n = 3/4 * 2^64, a plain remainder would be in the first third of [0, n) half of the time.
+  // For n = 3/4 * 2^64, the remainder modulo n would be in the first third of [0, n) half of the
+  // time.
   RandomDraws random(1, DrawPurpose::batch_order, 0);
   const std::uint64_t third = 1ull << 62;
   int in_first_third = 0;
@@ -76,7 +77,7 @@ TEST_CASE("shuffle permutes the items, and every order of three is equally likel
     REQUIRE(std::accumulate(items.begin(), items.end(), 0) == 3);
     ++counts.at(static_cast<std::size_t>(items[0] * 2 + (items[1] > items[2])));
   }
-  // A share has mean 1000 and standard deviation 29.
+  // Each count has mean 1000 and standard deviation 29.
   for (const int count : counts) CHECK(std::abs(count - 1000) < 150);
   RandomDraws random(1, DrawPurpose::batch_order, 0);
   std::vector<int> none, one = {4};

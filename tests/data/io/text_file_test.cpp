@@ -61,7 +61,7 @@ struct OpenText {
 
 volatile std::sig_atomic_t interruptions = 0;
 
-/// While alive, lets SIGUSR1 interrupt blocking system calls.
+/// While an object of this class exists, SIGUSR1 interrupts blocking system calls.
 class Interruptible {
  public:
   Interruptible() {

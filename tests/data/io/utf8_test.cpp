@@ -94,7 +94,7 @@ TEST_CASE("characters are white space, digits, punctuation or parts of words") {
   check_kind(U"äßéøŁαЖ漢😀\u0301\u0001\u007F\u1FFF\u200B\u2012\u2016", CharacterKind::word);
 }
 
-TEST_CASE("control characters are the ones of ASCII and Latin-1") {
+TEST_CASE("control characters are those of ASCII and Latin-1") {
   for (const char32_t character : U"\t\n\x1B\x1F\x7F\u0080\u009F") CHECK(is_control(character));
   for (const char32_t character : {U' ', U'~', U'\u00A0', U'ä', U'猫'})
     CHECK(!is_control(character));
@@ -122,7 +122,8 @@ TEST_CASE("wide characters take two terminal columns, and combining marks take n
   CHECK(padded("long", 3) == "long");
 }
 
-TEST_CASE("character classes and lower case never change: trained models depend on them") {
+TEST_CASE(
+    "character classes and lower case are the same in every version, as trained models require") {
   Xxh3 hash;
   for (char32_t c = 0; c < 0x110000; ++c) {
     const std::uint32_t found[] = {lowercase_european(c),

@@ -13,7 +13,7 @@ using namespace tapestry::python;
 TEST_CASE("Latin and Cyrillic characters have the properties and lower case of Python 3.11") {
   Xxh3 hash;
   for (char32_t c = 0; c < 0x530; ++c) {
-    if (c >= 0x370 && c < 0x400) continue;  // Greek, which has unassigned characters
+    if (c >= 0x370 && c < 0x400) continue;  // skips Greek, which has unassigned characters
     const char properties[] = {is_number(c), is_punctuation(c), is_symbol(c), is_space(c)};
     const std::u32string small = lower(std::u32string{U'a', c, U'\u03A3'});
     hash.add(properties, sizeof properties);
@@ -22,7 +22,7 @@ TEST_CASE("Latin and Cyrillic characters have the properties and lower case of P
   CHECK(hash.value() == 7075726962249667619u);
 }
 
-TEST_CASE("numbers, punctuation and symbols are general categories") {
+TEST_CASE("numbers, punctuation and symbols are recognized by their general category") {
   for (const char32_t c : U"09\u0669\u2163\u00BD") CHECK((c == 0 || is_number(c)));
   for (const char32_t c : U"_-([)]\u00AB\u00BB!.\u3002\uFF0C\u2014") {
     CHECK((c == 0 || is_punctuation(c)));
@@ -47,7 +47,7 @@ TEST_CASE("is_space() is true for the characters where Python's split() divides 
         U"\u2007\u2008\u2009\u200A\u2028\u2029\u202F\u205F\u3000");
 }
 
-TEST_CASE("lower() maps letters of every script and nothing else") {
+TEST_CASE("lower() converts letters of every script and leaves other characters unchanged") {
   CHECK(lower(U"ABZ[@\u00C4\u0401\u0410\u0391\u0531\u10A0\U00010400\uFF21 1") ==
         U"abz[@\u00E4\u0451\u0430\u03B1\u0561\u2D00\U00010428\uFF41 1");
   CHECK(lower(U"\u00DF\u4E2D\u05D0\U0001F44D") == U"\u00DF\u4E2D\u05D0\U0001F44D");

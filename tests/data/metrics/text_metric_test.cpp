@@ -74,7 +74,7 @@ std::unique_ptr<TextMetric> make_metric(const json& options) {
                   .eps_smoothing = options.value("eps_smoothing", false)});
 }
 
-TEST_CASE("scores, details and signatures of unusual text equal sacreBLEU") {
+TEST_CASE("scores, details and signatures of unusual text equal those of sacreBLEU") {
   std::ifstream file(test::source_folder() / "tests/golden/text_metrics.json");
   const json golden = json::parse(file);
   REQUIRE(golden.at("sacrebleu") == sacrebleu_version);
@@ -97,7 +97,7 @@ TEST_CASE("scores, details and signatures of unusual text equal sacreBLEU") {
   CHECK(compared >= 300);
 }
 
-// ---- Values by hand
+// ---- Hand-computed values
 
 BleuScore bleu_of(const Sentences& hypotheses, const References& references) {
   const Bleu bleu;
@@ -105,7 +105,7 @@ BleuScore bleu_of(const Sentences& hypotheses, const References& references) {
 }
 
 TEST_CASE("BLEU is the geometric mean of clipped precisions times the brevity penalty") {
-  // Matches: 5 of 5, 3 of 4, 2 of 3, 1 of 2; 5 tokens against 6.
+  // Matches: 5 of 5, 3 of 4, 2 of 3, 1 of 2. The hypothesis has 5 tokens, the reference 6.
   const BleuScore found = bleu_of({"the cat sat on mat"}, {{"the cat sat on the mat"}});
   CHECK(found.matches == std::vector<double>{5, 3, 2, 1});
   CHECK(found.totals == std::vector<double>{5, 4, 3, 2});
@@ -113,7 +113,8 @@ TEST_CASE("BLEU is the geometric mean of clipped precisions times the brevity pe
   CHECK(
       found.score ==
       Approx(100.0 * std::exp(-0.2) * std::pow(1.0 * 0.75 * 2.0 / 3.0 * 0.5, 0.25)).epsilon(1e-12));
-  // The example of Papineni et al. 2002: the references have the word twice and once.
+  // The example of Papineni et al. 2002: "the" occurs twice in the first reference and once in the
+  // second.
   const BleuScore clipped = bleu_of({"the the the the the the the"},
                                     {{"the cat is on the mat"}, {"there is a cat on the mat"}});
   CHECK(clipped.matches == std::vector<double>{2, 0, 0, 0});
@@ -132,7 +133,7 @@ TEST_CASE("BLEU is the geometric mean of clipped precisions times the brevity pe
   }
 }
 
-TEST_CASE("BLEU of a corpus without any match, or with too short sentences, is 0") {
+TEST_CASE("BLEU is 0 for a corpus without any match and for sentences that are too short") {
   for (const auto smoothing : {BleuSmoothing::none, BleuSmoothing::exponential,
                                BleuSmoothing::floor, BleuSmoothing::add_k}) {
     const Bleu bleu({.smoothing = smoothing});
@@ -208,7 +209,7 @@ TEST_CASE("chrF++ separates one punctuation mark of each word") {
   CHECK(chrf_sums({.char_order = 1}, {"ab", "cd"}, {{"xy", "cde"}, {"abz", "x"}}) == Sums{4, 6, 4});
 }
 
-TEST_CASE("names and signatures of resampling equal sacreBLEU") {
+TEST_CASE("names and signatures of resampling equal those of sacreBLEU") {
   CHECK(Bleu({.lowercase = true, .smoothing = BleuSmoothing::floor, .effective_order = true})
             .signature({.references = 3, .bootstrap_samples = 1000, .seed = 7}) ==
         "nrefs:3|bs:1000|seed:7|case:lc|eff:yes|tok:13a|smooth:floor[0.10]|version:2.6.0");
@@ -272,7 +273,8 @@ TEST_CASE("clear differences are significant and small ones are not") {
   CHECK(paired_bootstrap(metric, baseline, similar, 2000).p_value > 0.05);
 }
 
-TEST_CASE("the bootstrap interval is the interval of a mean of independent sentences") {
+TEST_CASE(
+    "the bootstrap interval is close to the confidence interval of a mean of independent values") {
   const auto system = words(400, 50, 1);
   const double score = metric.score(system.sum()) / 100.0;
   const ConfidenceInterval found = bootstrap_confidence(metric, system, 20'000);
@@ -281,7 +283,7 @@ TEST_CASE("the bootstrap interval is the interval of a mean of independent sente
   CHECK(found.half_width == Approx(1.96 * deviation).epsilon(0.06));
 }
 
-TEST_CASE("equal seeds give equal p-values, and other seeds give others") {
+TEST_CASE("equal seeds give equal p-values, and different seeds give different p-values") {
   const auto a = words(100, 50, 1), b = words(100, 40, 2);
   const auto bootstrap = [&](std::uint64_t seed) {
     return paired_bootstrap(metric, a, b, 500, seed);

@@ -17,7 +17,7 @@
 #include "tests/data/readers/text_folder.h"
 #include "tests/data/rejection.h"
 
-/// Bad lines: the class BadLines, and how all readers use it.
+/// Tests the class BadLines and its use by all readers.
 namespace tapestry {
 namespace {
 
@@ -40,7 +40,7 @@ BadLines bad_lines(int count, int too_long = 0, OnBadLine action = OnBadLine::st
   return bad;
 }
 
-TEST_CASE("bad lines are rejected with the first lines, their number and how to skip them") {
+TEST_CASE("the error about bad lines shows the first lines, their number and how to skip them") {
   const std::string skip = "; or set data.on_bad_line=skip to leave out all of these lines";
   struct {
     int bad, too_long;
@@ -68,7 +68,7 @@ TEST_CASE("bad lines are rejected with the first lines, their number and how to 
     CHECK_THROWS_AS(bad_lines(each.bad, each.too_long).reject_any(9), DataError);
   }
   Notes notes;
-  bad_lines(0, 9).finish(9, notes);  // only too long for the model
+  bad_lines(0, 9).finish(9, notes);  // lines that are only too long are not rejected
   CHECK(bad_lines(0, 9).count() == 0);
   CHECK(notes.empty());
 }
@@ -93,7 +93,8 @@ TEST_CASE("bad lines that are skipped are counted in the notes") {
   CHECK(notes == Notes{"train: 7 of 9 skipped as unusable, for example f:1: bad"});
 }
 
-TEST_CASE("bad lines of a first pass are rejected for the first file with bad lines, or skipped") {
+TEST_CASE(
+    "after a first pass, the bad lines of the first file that has any are rejected, or skipped") {
   FirstPassBadLines lines(OnBadLine::stop);
   lines.add(bad_lines(0), 3);
   CHECK_NOTHROW(lines.reject_any());
@@ -177,7 +178,8 @@ TEST_CASE("pairs that are too long are rejected together with pairs with one bla
   CHECK(pairs.load().validation.size() == 4);  // long, but not blank
 }
 
-TEST_CASE("labelled sentences without a label, unknown or too long are rejected together") {
+TEST_CASE(
+    "lines without a label, with an unknown label or with too many tokens are rejected together") {
   test::TextFolder<load_labelled_text> text("no\ta b c\nyes\tx\n");
   text.training.find_too_long = find_too_long;
   CHECK(text.load().train.size() == 2);
@@ -201,7 +203,9 @@ TEST_CASE("labelled sentences without a label, unknown or too long are rejected 
   CHECK(contains(corpus.notes[1], "other.txt:2: "));
 }
 
-TEST_CASE("bad lines are rejected before subwords are learned, without lines that are too long") {
+TEST_CASE(
+    "bad lines are rejected before subwords are learned, and lines that are too long are not "
+    "counted") {
   test::TextFolder<load_labelled_text> text("no\ta b c\nfine\nyes\tx\n");
   text.training.find_too_long = find_too_long;
   text.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 10};

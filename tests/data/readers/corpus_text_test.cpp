@@ -105,7 +105,7 @@ TEST_CASE("a text sample has all sentences that fit, in the order of the text") 
   CHECK(std::ranges::includes(large, small));
 }
 
-TEST_CASE("all parts of a text are equally frequent in a sample") {
+TEST_CASE("sentences from all parts of a text are equally likely to be sampled") {
   const std::vector<std::string> sentences = sample_of(10'000, 1000);
   std::vector<int> of_tenth(10);
   for (const std::string& sentence : sentences) ++of_tenth[std::stoul(sentence) / 1000 - 10];

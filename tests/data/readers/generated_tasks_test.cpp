@@ -76,7 +76,7 @@ std::size_t count_numbers(std::int32_t count, Split split) {
   return found;
 }
 
-TEST_CASE("content and seed put one sentence in 20 into validation and one into testing") {
+TEST_CASE("content and seed assign one sentence in 20 to validation and one in 20 to testing") {
   // Mean 1000, standard deviation 31.
   for (const Split split : {Split::validation, Split::test}) {
     CHECK(std::abs(static_cast<int>(count_numbers(20'000, split)) - 1000) < 150);
@@ -89,7 +89,7 @@ TEST_CASE("content and seed put one sentence in 20 into validation and one into 
   CHECK(moved > 50);
 }
 
-TEST_CASE("every part gets the requested number of pairs of its split, which may be 0") {
+TEST_CASE("every part has the requested number of pairs of its split, which may be 0") {
   const Corpus corpus = draw(sizes(500, 40, 30)), smaller = draw(sizes(10, 0, 0));
   CHECK(corpus.train.size() == 500);
   CHECK(corpus.validation.size() == 40);
@@ -133,7 +133,8 @@ TEST_CASE("only consecutive draws without a new sentence end the search") {
   CHECK(draw(sizes(1, 0, of_test - 20), {draw_large}).test.size() == of_test - 20);
 }
 
-/// Checks that the seed determines a corpus, and that a longer corpus begins with a shorter one.
+/// Checks that the seed determines a corpus, and that a longer corpus begins with the examples of a
+/// shorter corpus.
 void check_seed(const auto& make) {
   const Corpus first = make(sizes(200, 20, 20)), same = make(sizes(200, 20, 20));
   CHECK(same.train == first.train);
@@ -143,7 +144,8 @@ void check_seed(const auto& make) {
   CHECK(make(sizes(200, 20, 20, 2)).train != first.train);
 }
 
-TEST_CASE("the seed determines a generated corpus, and a longer corpus begins with a shorter one") {
+TEST_CASE(
+    "the seed determines a generated corpus, and a longer corpus begins with a shorter corpus") {
   check_seed([](const GeneratedOptions& options) { return make_copy_task({}, options); });
   check_seed(make_toy_translation);
   check_seed(make_toy_sentences);
@@ -247,7 +249,7 @@ Subject subject_of(const Tokens& words) {
   for (std::size_t i = 0; i < end; ++i) {
     if (const auto gender = gender_shown(words[i])) subject.shown.push_back(*gender);
   }
-  REQUIRE_FALSE(subject.shown.empty());  // at least the determiner shows it
+  REQUIRE_FALSE(subject.shown.empty());  // at least the determiner shows the gender
   return subject;
 }
 
@@ -269,7 +271,8 @@ TEST_CASE("toy sentences are between <bos> and <eos> and have only words of the 
   }
 }
 
-TEST_CASE("the subject agrees with the words around it in right toy sentences only") {
+TEST_CASE(
+    "the words around the subject agree with it in right toy sentences, but not in wrong ones") {
   const Corpus corpus = make_toy_agreement(sizes(2000, 100, 100));
   check_held_out(corpus, &Example::source, 100);
   CHECK(corpus.target_vocabulary == Vocabulary({"right", "wrong"}));

@@ -68,7 +68,7 @@ struct ArrayFolder : test::ImageFolder {
   }
 };
 
-/// A type of strings.
+/// A string type.
 struct TextType {
   std::size_t size = H5T_VARIABLE;
   H5T_str_t padding = H5T_STR_NULLPAD;
@@ -83,7 +83,7 @@ struct TextType {
   }
 };
 
-/// Options that put a dataset into the header of its object.
+/// Options that store a dataset in its object header.
 hdf5::PropertyList compact() {
   hdf5::PropertyList options = hdf5::dataset_options();
   REQUIRE(H5Pset_layout(options.get(), H5D_COMPACT) >= 0);
@@ -117,7 +117,7 @@ TEST_CASE("an HDF5 file gives the same images and labels as a table") {
   CHECK(table.load().train == corpus.train);
 }
 
-/// The type float16 of numpy.
+/// NumPy's type float16.
 hdf5::Datatype half(hid_t order_of) {
   hdf5::Datatype type(H5Tcopy(order_of), "copy");
   REQUIRE(H5Tset_fields(type.get(), 15, 10, 5, 0, 10) >= 0);
@@ -267,7 +267,7 @@ TEST_CASE("shapes of images and labels must match the options and each other") {
       {"labels of shape (3)", "(2), one for each"});
 }
 
-TEST_CASE("integer labels keep all their digits and their sign") {
+TEST_CASE("integer labels keep all digits and the sign") {
   const ArrayFolder arrays;
   const auto label_vocabulary = [&](auto... labels) {
     using T = std::common_type_t<decltype(labels)...>;
@@ -340,7 +340,7 @@ TEST_CASE("text labels that are not one word, or are too long, are rejected") {
   CHECK(arrays.labels().back() == std::string(1000, 'x'));
 }
 
-TEST_CASE("a filter that libhdf5 does not have is named, and no plug-in is loaded") {
+TEST_CASE("the error about an unsupported filter names the filter, and no plug-in is loaded") {
   const ArrayFolder arrays;
   const auto keep = [](unsigned, std::size_t, const unsigned*, std::size_t size, std::size_t*,
                        void**) { return size; };
@@ -416,7 +416,8 @@ TEST_CASE("arrays of the wrong shape or type are rejected with the found and the
   for (const auto& [fill, words] : files) arrays.check_rejected(fill, words);
 }
 
-TEST_CASE("missing arrays, links, groups and arrays in other files are rejected unread") {
+TEST_CASE(
+    "missing arrays, links, groups and arrays in other files are rejected without being read") {
   const ArrayFolder arrays;
   arrays.write(put_three);
   const std::string other = arrays.name("other.h5");

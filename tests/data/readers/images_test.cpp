@@ -19,7 +19,8 @@ namespace {
 struct TableFolder : test::ImageFolder {
   TableFolder() : ImageFolder("train.csv") { write("0,255,cat\n51,102,dog\n"); }
 
-  /// Checks that these tables are rejected with these words; the first word follows the name.
+  /// Checks that these tables are rejected with these words. The first of the words comes directly
+  /// after the file name in the message.
   void check_rejected_tables(std::vector<test::BadInput> tables) const {
     for (test::BadInput& bad : tables) bad.words[0] = "train.csv:" + bad.words[0];
     check_rejected_files(tables);
@@ -46,7 +47,9 @@ Pixels first_pixels(const std::vector<Example>& images) {
 
 }  // namespace
 
-TEST_CASE("a line of a table has the pixels of an image, whose maximum becomes 1, and the label") {
+TEST_CASE(
+    "a line of a table has the pixels of an image, which are divided by the maximum, and its "
+    "label") {
   const Corpus corpus = TableFolder().load();
   REQUIRE(corpus.train.size() == 2);
   CHECK(corpus.train[0] == Example{.target = {4}, .pixels = {0.0F, 1.0F}});
@@ -99,7 +102,8 @@ TEST_CASE("numeric classes are sorted by number, not by their order in the file"
   CHECK(corpus.train[0].target.front() == 6);
 }
 
-TEST_CASE("a heading, blank lines, quotes and Windows line ends in a table change no image") {
+TEST_CASE(
+    "a heading, blank lines, quotes and Windows line ends in a table do not change the images") {
   TableFolder images;
   const auto plain = images.load().train;
   for (const char* text :
@@ -176,7 +180,7 @@ TEST_CASE("non-finite pixels, and labels that are not words, are rejected") {
   images.check_rejected_tables({{"0,1,a\n", {"1:", "\"1\" in field 2", "(1e-300)"}}});
 }
 
-TEST_CASE("each class has its share of held-out images, evenly spread, the test set first") {
+TEST_CASE("images are held out of each class, evenly spread, first for the test set") {
   CountingFolder images;
   images.held_out.test = 4;
   images.held_out.validation = 4;
@@ -187,7 +191,7 @@ TEST_CASE("each class has its share of held-out images, evenly spread, the test 
   CHECK(first_pixels(corpus.train) == Pixels{0, 1, 6, 7});
 }
 
-TEST_CASE("the share of a class is rounded, the total number of held-out images is not") {
+TEST_CASE("the share of a class is rounded, but not the total number of held-out images") {
   CountingFolder images;
   images.held_out.test = 3;
   CHECK(first_pixels(images.load().test) == Pixels{3, 6, 11});
@@ -209,7 +213,7 @@ TEST_CASE("holding out all images of a class, or more than exist, is rejected") 
   CHECK(images.load(&known).train.size() == 2);  // a trained model knows both classes
 }
 
-TEST_CASE("files for validation and testing are used whole, and nothing is held out") {
+TEST_CASE("with validation and test files, all of their images are used and none are held out") {
   CountingFolder images;
   images.folder.write("other.csv", "5,b\n6,b\n");
   images.options.validation_images = images.options.test_images = "other.csv";
@@ -237,7 +241,7 @@ TEST_CASE("labels must be among the given classes, or the classes of the trainin
   images.check_rejected_now({"other.csv:3: found the label c", "classes a, b"});
 }
 
-TEST_CASE("an image without a label is only its pixels") {
+TEST_CASE("a line without a label has only the pixels of an image") {
   const ImageOptions options = TableFolder().options;
   CHECK(parse_image("51, 255", "in:1", options) == Pixels{0.2F, 1.0F});
   check_rejected({{"0,255,cat", {"in:7:", "3 fields", "expected 2: the pixels, without a label"}},
@@ -250,7 +254,7 @@ TEST_CASE("an image without a label is only its pixels") {
   CHECK_FALSE(is_image_heading("left,2", options));
 }
 
-TEST_CASE("HDF5 files are recognized by their extension, in either case, all others are tables") {
+TEST_CASE("files with an HDF5 extension, in upper or lower case, are not read as tables") {
   TableFolder images;
   for (const std::string file : {"a.h5", "a.hdf5", "DIGITS.H5", "a.Hdf5"}) {
     images.folder.write(file, "0,255,cat\n");

@@ -78,7 +78,7 @@ TEST_CASE("a sentence may contain tabs, which are white space, and word options 
   CHECK(corpus.train[0].source == std::vector<std::int32_t>{bos_id, 4, 4, unk_id});
 }
 
-TEST_CASE("held-out sentences have the words and classes of training") {
+TEST_CASE("held-out sentences are encoded with the words and classes of the training set") {
   LabelFolder text;
   text.write("bad\tA bad day\n", "other.txt");
   text.files.validation_text = text.files.test_text = "other.txt";
@@ -128,7 +128,7 @@ TEST_CASE("lines that are not a label, a tab and a sentence are rejected with th
   text.check_rejected_now({"no word occurs 4 times"});
 }
 
-TEST_CASE("sentences of labelled text may be subwords, labels remain whole") {
+TEST_CASE("sentences of labelled text may be divided into subwords, but labels are not") {
   LabelFolder text;
   text.write("good\tthe dog plays\nbad\tthe dogs play\ngood\tdogs and the dog\n");
   text.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 24};

@@ -103,7 +103,7 @@ TEST_CASE("text by words has punctuation and line ends as tokens") {
   CHECK(corpus.train[0].target == Ids{4, 7, 4, 6, 5});
 }
 
-TEST_CASE("the last share of lines is held out, and its words are not in the vocabulary") {
+TEST_CASE("the last lines of a text are held out, and their words are not in the vocabulary") {
   BookFolder text("aaaa\nbbbb\ncccc\ndddd\n");
   text.windows.validation_share = 0.25;
   Corpus corpus = text.load();
@@ -119,7 +119,7 @@ TEST_CASE("the last share of lines is held out, and its words are not in the voc
   text.windows.validation_share = 0.3;
   CHECK(text.load().validation.size() == 1);
   CHECK(corpus.test.empty());
-  // Line ends count.
+  // Line ends count as bytes of the share.
   text.write("ab\n\n\n\n\n\n\n");
   text.windows.validation_share = 1.0 / 3;  // 3 of 9 bytes
   corpus = text.load();
@@ -158,7 +158,7 @@ TEST_CASE("a text of one line is divided between two tokens") {
   CHECK(text.decoded(corpus, corpus.train) == "one two three four five");  // not "fi"
   CHECK(corpus.validation.front().target.size() == 2);
 
-  // The last of several lines, if no line begins in the share
+  // The last of several lines is divided if no line begins in the share.
   text.windows = {.context = 4, .validation_share = 0.2};  // 4 of 20 bytes
   text.write("ab\ncdefghijklmnopqr\n");
   corpus = text.load();
@@ -197,7 +197,7 @@ std::size_t border_of(const std::string& text, double share, TextUnit unit) {
   return at;
 }
 
-TEST_CASE("lines of any length are held out whole, around 64 KB and in each of several files") {
+TEST_CASE("lines of any length are held out whole, even around 64 KB and in several files") {
   BookFolder text("");
   text.files.train_text = std::vector<std::string>{"train.txt", "more.txt"};
   text.windows.context = 1 << 20;
@@ -251,7 +251,7 @@ TEST_CASE("lines of any length are held out whole, around 64 KB and in each of s
   }
 }
 
-TEST_CASE("files for validation and testing leave the training text whole") {
+TEST_CASE("with validation and test files, nothing is held out of the training text") {
   BookFolder text("abc\ncba\n");
   text.write("cc\n", "valid.txt");
   text.write("xa", "test.txt");
@@ -297,7 +297,7 @@ TEST_CASE("a part without a token to predict, and a text with only rare words, a
   text.check_rejected({"no word occurs 3 times"});
 }
 
-TEST_CASE("a text of subwords has line ends and can be decoded to the text") {
+TEST_CASE("a text divided into subwords keeps its line ends, and decoding restores the text") {
   BookFolder text("the dog plays\n\nthe dogs play\nthe cat plays with the dog\n");
   text.words.subwords = {.kind = SubwordKind::unigram, .vocabulary_size = 22};
   const Corpus corpus = text.load();

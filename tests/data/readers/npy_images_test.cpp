@@ -39,7 +39,7 @@ struct NpyFolder : test::ImageFolder {
   void write_labels(const std::string& bytes) const { folder.write("digits.labels.npy", bytes); }
 };
 
-/// Zeros of a type, in an array of a shape.
+/// A .npy file of zeros with this type and shape, in this number of bytes.
 std::string zeros(const char* type, const char* shape, std::size_t bytes) {
   return npy(header(type, shape), std::string(bytes, '\0'));
 }
@@ -175,7 +175,7 @@ TEST_CASE("float16 values are read: normal, subnormal and -0") {
   }
 }
 
-TEST_CASE("booleans are 0 and 1, with any byte for true") {
+TEST_CASE("booleans are read as 0 and 1, and any nonzero byte is true") {
   NpyFolder folder;
   folder.options.pixel_maximum = 1;
   folder.write(npy_file<std::uint8_t>("|b1", "(3, 1, 2)", {0, 1, 1, 255, 2, 0}));
@@ -220,7 +220,8 @@ TEST_CASE("in Fortran order, the first axis varies fastest") {
   CHECK(folder.load().train == expected.train);
 }
 
-TEST_CASE("one channel may have an axis, and several channels must") {
+TEST_CASE(
+    "images of one channel may have a channel axis, and images of several channels must have it") {
   NpyFolder folder;
   folder.write(zeros("|u1", "(3, 1, 2, 1)", 6));
   CHECK(folder.load().train.size() == 3);
@@ -231,7 +232,7 @@ TEST_CASE("one channel may have an axis, and several channels must") {
   folder.check_rejected_files({{three_images, {"(3, 1, 2)", "(n, 1, 2, 4)"}}});
 }
 
-/// The three images in a file of another version.
+/// The three images in a file of this format version.
 std::string with_version(char major, char minor) {
   const std::string text = header("|u1", "(3, 1, 2)");
   const std::string size{static_cast<char>(text.size()), '\0', '\0', '\0'};
@@ -239,7 +240,7 @@ std::string with_version(char major, char minor) {
          three_images.substr(128);
 }
 
-TEST_CASE("all versions of the .npy format are read, with any literal of the header") {
+TEST_CASE("all versions of the .npy format are read, with any spelling of the header") {
   const NpyFolder folder;
   const Corpus expected = folder.load();
   Names files{with_version('\1', '\0'), with_version('\2', '\0'), with_version('\3', '\0')};
@@ -309,7 +310,8 @@ TEST_CASE("invalid headers and unknown versions are rejected with an excerpt") {
   folder.check_rejected_files(files);
 }
 
-TEST_CASE("images of the wrong type, shape or size are rejected with the expected ones") {
+TEST_CASE(
+    "images of the wrong type, shape or size are rejected with the expected type, shape or size") {
   NpyFolder folder;
   folder.options.pixel_maximum = 1;
   const char* const shape = "(3, 1, 2)";
@@ -346,7 +348,7 @@ TEST_CASE("images of the wrong type, shape or size are rejected with the expecte
   folder.check_rejected_files({{three_images, {"image 0", "found 255", "data.pixel_maximum"}}});
 }
 
-TEST_CASE("labels that are not class names, or not one for each image, are rejected") {
+TEST_CASE("labels are rejected if they are not class names or if there is not one for each image") {
   const NpyFolder folder;
   const std::string types = "expected integers or text", word = "expected one word";
   std::vector<test::BadInput> files{

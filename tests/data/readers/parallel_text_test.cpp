@@ -206,7 +206,8 @@ TEST_CASE("given subword models are used, and no subword file is read") {
   CHECK(fingerprint(words) != fingerprint(first));
 }
 
-TEST_CASE("max_tokens counts subwords, and subwords are learned from long pairs too") {
+TEST_CASE(
+    "max_tokens counts subwords, and subwords are also learned from pairs that are too long") {
   ParallelFolder text;
   text.write("ein Hund .\nein Hund.\nein.\n", "a dog .\na dog.\na child , and a dog\n");
   text.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 22};

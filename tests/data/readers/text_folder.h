@@ -40,7 +40,7 @@ struct TextFolder {
   }
   std::string name(const char* file = "train.txt") const { return (folder / file).string(); }
 
-  /// The error message about a training file with these lines, without its name.
+  /// The error message about a training file with these lines, without the file name.
   std::string message(std::string_view lines) const {
     write(lines);
     const std::string text = rejection([this] { load(); });
@@ -48,7 +48,8 @@ struct TextFolder {
     return text.substr(name().size() + 1);
   }
 
-  /// Checks that these training files are rejected; the first word follows the name.
+  /// Checks that these training files are rejected. The first of the words comes directly after the
+  /// file name in the message.
   void check_rejected_texts(std::vector<BadInput> texts) const {
     for (BadInput& bad : texts) bad.words[0] = name() + ":" + bad.words[0];
     check_rejected(texts, [this](const std::string& text) {

@@ -226,7 +226,7 @@ Sentence sentence_number(std::uint64_t index) {
 
 }  // namespace
 
-TEST_CASE("a French sentence has one English translation, and all words are in the vocabularies") {
+TEST_CASE("a French sentence has exactly one translation, and all words are in the vocabularies") {
   const auto set_of = [](const Tokens& words) {
     return std::set<std::string>(words.begin(), words.end());
   };

@@ -95,7 +95,7 @@ TEST_CASE("sampled segmentations vary and have the same text") {
   }
 }
 
-TEST_CASE("without dropout, or with a large alpha, the segmentation equals SentencePiece") {
+TEST_CASE("without dropout, or with a large alpha, the segmentation equals that of SentencePiece") {
   const Vocabulary unigram = trained(SubwordKind::unigram), bpe = trained(SubwordKind::bpe);
   const SubwordSampler sharp(unigram, {.alpha = 1000}), whole(bpe, {});
   for (const std::string text :
@@ -178,7 +178,7 @@ TEST_CASE("sampling does not change special symbols, bytes and unknown character
         Ids{newline, newline});
 }
 
-TEST_CASE("sampling of a long sentence neither underflows nor is slow") {
+TEST_CASE("sampling a long sentence is fast and does not underflow") {
   const Vocabulary words = trained(SubwordKind::unigram);
   std::string text;
   for (int i = 0; i < 10'000; ++i) text += "the player plays ";
@@ -193,14 +193,14 @@ TEST_CASE("a word with a character that has no piece keeps its segmentation unde
   for (std::uint64_t i = 0; i < 20; ++i) CHECK(draw(sampler, {4, 5}, i) == Ids{4, 5});
 }
 
-TEST_CASE("pieces of several words are merged over their spaces") {
+TEST_CASE("pieces that contain several words are merged across spaces") {
   const Vocabulary words =
       model({{"a\u2581b", 2.0F}, {"\u2581b", 3.0F}, {"a", 0.0F}, {"b", 0.0F}, {"\u2581", 0.0F}}, 2);
   CHECK(draw(SubwordSampler(words, {}), encode(words, "a b a"), 0) == encode(words, "a b a"));
   CHECK(words.token(encode(words, "a b").front()) == "a\u2581b");
 }
 
-TEST_CASE("each kind of sampling rejects the other kind of model") {
+TEST_CASE("alpha is rejected for BPE models, and dropout is rejected for unigram models") {
   CHECK(contains(rejection([] { SubwordSampler(trained(SubwordKind::bpe), {.alpha = 0.5}); }),
                  "data.subword_alpha: found a BPE model"));
   CHECK(contains(rejection([] { SubwordSampler(trained(SubwordKind::unigram), {.dropout = 0.5}); }),

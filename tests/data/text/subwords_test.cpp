@@ -144,7 +144,7 @@ TEST_CASE("an impossible vocabulary size is rejected with the nearest possible s
   }
 }
 
-TEST_CASE("a damaged model file, or another kind of file, is rejected") {
+TEST_CASE("a damaged model file, or a file of a different kind, is rejected") {
   const std::string good = train(options_of(SubwordKind::unigram, 34))->serialized();
   CHECK(SubwordModel(good).serialized() == good);
   CHECK(contains(rejection([&] { SubwordModel(good.substr(0, good.size() / 2)); }),

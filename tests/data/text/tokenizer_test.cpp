@@ -31,12 +31,12 @@ TEST_CASE("WordTokenizer separates words, numbers and punctuation marks") {
       {"(yes)!?", {"(", "yes", ")", "!", "?"}},
       {"\"a\" a/b", {"\"", "a", "\"", "a", "/", "b"}},
       {"„Äpfel“ – ¿qué?", {"„", "Äpfel", "“", "–", "¿", "qué", "?"}},
-      // Apostrophes and hyphens stay inside words only.
+      // Apostrophes and hyphens are part of a token only inside words.
       {"don't l’eau well-known T-34", {"don't", "l’eau", "well-known", "T-34"}},
       {"a\u2010b a\u2011b 1'000", {"a\u2010b", "a\u2011b", "1'000"}},
       {"a\u2013b a_b 1/2 1;2", {"a", "\u2013", "b", "a", "_", "b", "1", "/", "2", "1", ";", "2"}},
       {"'tis dogs' -x x-", {"'", "tis", "dogs", "'", "-", "x", "x", "-"}},
-      // Periods, commas and colons stay inside numbers only.
+      // Periods, commas and colons are part of a token only inside numbers.
       {"3.5 10,000 10:30", {"3.5", "10,000", "10:30"}},
       {"It is 3.", {"It", "is", "3", "."}},
       {".5 a.b 1,a", {".", "5", "a", ".", "b", "1", ",", "a"}},
