@@ -70,8 +70,8 @@ extern const RowLayout unmasked_rows;
 ///     labels  1
 extern const RowLayout class_rows;
 
-/// Replaces an example before it becomes a row of a batch, for example with another segmentation of
-/// its text. Must be a pure function of its arguments.
+/// Replaces an example before it becomes a row of a batch, for example with a different
+/// segmentation of its text. Must be a pure function of its arguments.
 using ExampleTransform =
     std::function<Example(const Example&, std::size_t index, std::uint64_t epoch)>;
 

@@ -24,7 +24,7 @@ struct BatchPosition {
   friend bool operator==(const BatchPosition&, const BatchPosition&) = default;
 };
 
-/// How examples are combined into batches by their lengths.
+/// Selects how examples are combined into batches by their lengths.
 enum class BatchLengths {
   alike,  ///< similar lengths, which reduces padding
   mixed   ///< each batch is a random sample, as batch norm requires

@@ -87,7 +87,7 @@ struct Corpus {
   std::vector<LineFiles> train_line_files{};      ///< by corpus; the files of train_lines if empty
 
   /// The training set with its weights. Empty only for a trained model without its training files.
-  /// Valid as long as the corpus.
+  /// Valid as long as the corpus exists.
   Examples training() const;
   /// All stored training examples, ignoring train_weights and train_kept.
   Examples stored_training() const;

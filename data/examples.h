@@ -50,8 +50,9 @@ struct WeightedExamples {
   std::size_t weight = 1;  ///< passes per epoch, >= 1
 };
 
-/// A view of examples in memory or in a memory-mapped file. Owns nothing, like std::span; examples
-/// of a file are decoded when they are read. Can be read from several threads at once.
+/// A view of examples in memory or in a memory-mapped file. Does not own the examples, like
+/// std::span; examples of a file are decoded when they are read. Can be read from several threads
+/// at once.
 ///
 /// `kept` contains the indices of the selected examples. `parts` repeats the first parts[0].count
 /// selected examples parts[0].weight times, then continues with the next part. Repeated examples
@@ -75,7 +76,7 @@ class Examples {
   /// Whether there are no examples.
   bool empty() const { return size_ == 0; }
 
-  /// True if the examples are in memory: read() returns a reference without decoding.
+  /// Whether the examples are in memory, so that read() returns a reference without decoding.
   bool in_memory() const { return file_ == nullptr; }
 
   /// The lengths of the example with this index, which must be less than size().
@@ -84,7 +85,8 @@ class Examples {
   /// A copy of the example.
   Example operator[](std::size_t index) const;
 
-  /// The example in memory, or decoded into `buffer`. Valid as long as the examples and `buffer`.
+  /// The example in memory, or decoded into `buffer`. Valid as long as the examples and `buffer`
+  /// exist.
   const Example& read(std::size_t index, Example& buffer) const;
 
   /// Calls f(example) once for every stored example, in order, ignoring `kept` and `parts`.

@@ -91,7 +91,7 @@ class TemporaryFile {
   std::filesystem::path path_;
   bool flushed_ = false;
   bool committed_ = false;
-  FileDescriptor descriptor_;  ///< last member: create() uses all others
+  FileDescriptor descriptor_;  ///< last member, because create() uses all other members
 };
 
 /// Checks whether a file of this size could be written into a folder now, by creating a temporary

@@ -128,8 +128,8 @@ auto with_key_in_hint(const std::string& key, const Read& read, const std::strin
 }
 
 /// A regular file, open for reading. All files that the program reads are opened with this class.
-/// Type and size come from the open file, because the path may later name another file. Opening
-/// never blocks, not even for a named pipe.
+/// Type and size come from the open file, because the path may later refer to a different file.
+/// Opening never blocks, not even for a named pipe.
 class OpenFile {
  public:
   /// throws  UnopenedFile if the file is missing, unreadable, a folder, pipe, socket or device;

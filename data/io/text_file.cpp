@@ -126,9 +126,8 @@ std::string_view LineReader::checked(std::string_view line, Ended ended) const {
       "is this a binary file, or UTF-16? Convert it to UTF-8, for example: iconv -f UTF-16 "
       "-t UTF-8");
   if (ended != Ended::no && line.ends_with('\r')) line.remove_suffix(1);
-  reject_if_found(
-      line, line.find('\r'), "a carriage return without a line feed after it",
-      "convert it to a line feed, with: tr '\\r' '\\n', or remove it, with: tr -d '\\r'");
+  reject_if_found(line, line.find('\r'), "a carriage return without a line feed after it",
+                  "convert it to a line feed with: tr '\\r' '\\n', or remove it with: tr -d '\\r'");
   if (line.size() > max_line_length_) {
     throw OverlongLine(fmt::format("{}:{}: the line is longer than {} bytes", name_, line_number_,
                                    max_line_length_),
@@ -141,7 +140,7 @@ std::string_view LineReader::checked(std::string_view line, Ended ended) const {
   const std::size_t start = first && line.starts_with(byte_order_mark) ? byte_order_mark.size() : 0;
   reject_if_found(line, line.find(byte_order_mark, start),
                   "the start of a byte order mark, which belongs at the beginning of a file",
-                  "remove it, with: sed 's/\\xEF\\xBB\\xBF//g'");
+                  "remove it with: sed 's/\\xEF\\xBB\\xBF//g'");
   return line.substr(start);
 }
 
@@ -149,7 +148,7 @@ void LineReader::reject_other_encoding(std::string_view text) const {
   const OtherEncoding* encoding = detect_other_encoding(text);
   if (encoding == nullptr) return;
   throw DataError(fmt::format("{}: found {}, expected UTF-8", name_, encoding->name),
-                  fmt::format("convert it, with: iconv -f {} -t UTF-8", encoding->family));
+                  fmt::format("convert it with: iconv -f {} -t UTF-8", encoding->family));
 }
 
 void LineReader::reject_if_found(std::string_view line, std::size_t position,

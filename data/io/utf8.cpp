@@ -72,7 +72,7 @@ void for_each_character(std::string_view text, F&& f) {
 }
 
 /// Whether a character is invisible and changes the direction of the text after it, such as U+202E,
-/// which can make a file name look like another.
+/// which can make a file name look like a different name.
 bool changes_direction(char32_t c) {
   return c == 0x061C || is_between(c, 0x200E, 0x200F) || is_between(c, 0x202A, 0x202E) ||
          is_between(c, 0x2066, 0x2069);

@@ -14,11 +14,11 @@ namespace tapestry {
 
 /// How BLEU splits sentences into tokens.
 enum class BleuTokenizer {
-  mteval_13a,     ///< `13a`: mteval-v13a, ASCII punctuation; what WMT and most papers report
-  none,           ///< `none`: white space, for text that is tokenized already
-  character,      ///< `char`: every character
-  international,  ///< `intl`: mteval-v14, punctuation and symbols of Unicode
-  chinese         ///< `zh`: Chinese characters one by one, other text as 13a
+  mteval_13a,     ///< `13a`: mteval-v13a, splits ASCII punctuation; used by WMT and most papers
+  none,           ///< `none`: splits at white space, for text that is already tokenized
+  character,      ///< `char`: splits every character
+  international,  ///< `intl`: mteval-v14, splits Unicode punctuation and symbols
+  chinese         ///< `zh`: splits every Chinese character, and other text like 13a
 };
 
 /// How BLEU treats n-gram orders that have no match, see Chen & Cherry 2014, "A systematic

@@ -17,7 +17,7 @@ using Symbol = std::uint32_t;
 /// The characters or words of a sentence, in order.
 using Symbols = std::vector<Symbol>;
 
-/// Numbers the words of a hypothesis and its references from 0, so that comparing n-grams compares
+/// Numbers the words of a hypothesis and its references from 0, so that n-grams are compared as
 /// numbers.
 class WordNumbers {
  public:

@@ -56,7 +56,7 @@ std::string type_name(const hdf5::Datatype& type) {
     case H5T_COMPOUND:
       return "structures";
     default:
-      return "another type";
+      return "an unsupported type";
   }
 }
 

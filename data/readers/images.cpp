@@ -76,7 +76,7 @@ std::vector<std::string> required_fields(std::string_view line, std::size_t expe
   if (fields->size() == expected) return *std::move(fields);
   if (const OtherSeparator* other = find_other_separator(line, expected)) {
     reject_data(place, fmt::format("fields separated by {}, expected commas", other->name),
-                fmt::format("convert the file, with: tr {} ,", other->for_tr));
+                fmt::format("convert the file with: tr {} ,", other->for_tr));
   }
   reject_data(place,
               fmt::format("{} field{}, expected {}: {}", fields->size(),
@@ -89,8 +89,8 @@ std::vector<std::string> required_fields(std::string_view line, std::size_t expe
   const std::string found = fmt::format("\"{}\" in field {}", excerpt(field), index + 1);
   if (!is_number(field)) reject_data(place, found + ", expected a number", hint);
   reject_data(place,
-              fmt::format("{}, expected a number whose quotient by data.pixel_maximum ({}) is in "
-                          "the range of float32, up to 3.4e38",
+              fmt::format("{}, expected a number that divided by data.pixel_maximum ({}) is in the "
+                          "range of float32, up to 3.4e38",
                           found, maximum),
               "set data.pixel_maximum to the largest possible value of a pixel");
 }

@@ -318,7 +318,7 @@ std::string only_name(const FileList& files) {
   const std::vector<std::string>& names = files.names();
   if (names.size() <= 1) return names.empty() ? "" : names.front();
   throw DataError(fmt::format("data.train_text: found {} files, expected one", names.size()),
-                  "join the files into one, with: cat");
+                  "join the files into one with: cat");
 }
 
 Vocabulary make_vocabulary(const TaggedFile& file, const WordOptions& words) {

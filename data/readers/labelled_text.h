@@ -30,12 +30,12 @@ Corpus load_labelled_text(const TextFiles& files, const WordOptions& words,
 /// file, or from `fixed` for a trained model. With `fixed`, the training file is optional: without
 /// it, the training set is empty. `words.lowercase` is not used. The fingerprint is not set.
 ///
-/// A bad line makes its whole sentence bad.
+/// If a line is bad, its whole sentence is rejected or skipped.
 ///
-/// find_too_long  as in TrainingSetOptions
+/// find_too_long  see TrainingSetOptions
 /// throws         DataError of BadLines if a line does not have exactly one tab, if its token or
 ///                label is not one word, or if its label does not occur in the training file; also
-///                as read_text_file().
+///                the errors of read_text_file().
 Corpus load_tagged_text(const TextFiles& files, const WordOptions& words,
                         const std::filesystem::path& base, const FixedVocabularies* fixed = nullptr,
                         OnBadLine on_bad_line = OnBadLine::stop,

@@ -57,7 +57,7 @@ std::size_t token_boundary(std::string_view text, std::size_t begin, TextUnit un
   return text.size();
 }
 
-/// Calls f(piece) for the parts of a line: long ones are divided, since tokens take many times the
+/// Calls f(piece) for the parts of a line. Long lines are divided, since tokens take many times the
 /// memory of their text.
 void for_each_piece(std::string_view line, TextUnit unit,
                     const std::function<void(const Piece&)>& f) {
@@ -96,7 +96,7 @@ class Windows {
     }
   }
 
-  /// Adds the last window, which may be shorter. Returns the number of all windows.
+  /// Adds the last window, which may be shorter. Returns the total number of windows.
   std::size_t finish() {
     if (window_.size() > 1) emit();
     window_.clear();
@@ -174,7 +174,7 @@ class HoldOut {
   }
 
   TextUnit unit_;
-  std::optional<std::size_t> boundary_;  ///< in bytes; nullopt: nothing is held out
+  std::optional<std::size_t> boundary_;  ///< in bytes; nullopt if nothing is held out
   bool divides_line_ = false;
 };
 
@@ -245,7 +245,7 @@ class TrainingTexts {
 
  private:
   std::vector<CorpusText> texts_;
-  std::vector<HoldOut> hold_outs_;  ///< one for each text
+  std::vector<HoldOut> hold_outs_;  ///< for each text
   TrainingSource source_;
   const TrainingSetOptions& training_;
 };

@@ -35,11 +35,12 @@ Tokenizer window_tokenizer(const WindowOptions& windows, const WordOptions& word
 /// training text, or from `fixed` for a trained model. With `fixed`, the training file is optional:
 /// without it, the training set and the held-out set are empty. The fingerprint is not set.
 ///
-/// The training text is read line by line, in one pass each for its length, the vocabulary and the
-/// windows. With several training texts, windows and held-out text are made for each text
+/// The training text is read line by line, in three passes: for its length, for the vocabulary and
+/// for the windows. With several training texts, windows and held-out text are made for each text
 /// separately.
 ///
-/// throws  DataError as CorpusText and fill_training_set(); if a part has fewer than two tokens.
+/// throws  DataError like CorpusText and fill_training_set(), and if a part has fewer than two
+///         tokens.
 Corpus load_language_model_corpus(const TextFiles& files, const WindowOptions& windows,
                                   const WordOptions& words, const std::filesystem::path& base,
                                   const FixedVocabularies* fixed = nullptr,

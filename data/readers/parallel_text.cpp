@@ -101,7 +101,7 @@ class PairReader {
   /// The next pair without blank lines; nullopt at the end. Adds pairs with one blank line to
   /// `bad`.
   ///
-  /// throws  DataError as CorpusText; if the files have different numbers of lines
+  /// throws  DataError like CorpusText, and if the files have different numbers of lines
   std::optional<TextPair> next(BadLines& bad) {
     while (true) {
       auto source = sources_.next(), target = targets_.next();

@@ -35,11 +35,11 @@ struct ParallelTextOptions {
 ///   more than max_tokens  training pairs with a longer side are skipped and counted in the notes;
 ///                         validation and test pairs are not skipped
 ///
-/// The training files are read line by line: once for the vocabularies, once for the examples.
+/// The training files are read line by line: once for the vocabularies and once for the examples.
 ///
-/// throws  DataError as CorpusText, make_subwords() and fill_training_set(); if only one file of a
-///         pair is given; if the files of a pair have different numbers of lines; as BadLines for
-///         bad lines; if no pair or no word remains.
+/// throws  DataError like CorpusText, make_subwords(), fill_training_set() and BadLines; also if
+///         only one file of a pair is given, if the files of a pair have different numbers of
+///         lines, or if no pair or no word remains.
 Corpus load_parallel_text(const ParallelTextOptions& options, const WordOptions& words,
                           const std::filesystem::path& base,
                           const FixedVocabularies* fixed = nullptr,

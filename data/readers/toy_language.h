@@ -31,7 +31,7 @@ struct Noun {
   NumberForms english;
 };
 
-/// A French adjective is before or after its noun; an English one always before it.
+/// A French adjective is before or after its noun; an English adjective is always before it.
 struct Adjective {
   bool before_noun;
   std::array<NumberForms, 2> french;  ///< by gender

@@ -87,7 +87,7 @@ std::string concatenate(std::span<const Utf8Character> characters) {
   return text;
 }
 
-/// On which sides a token is joined to its neighbors without a space.
+/// The sides on which a token is joined to its neighbors without a space.
 struct Attachment {
   bool left = false;
   bool right = false;

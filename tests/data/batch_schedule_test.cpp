@@ -347,7 +347,7 @@ TEST_CASE("evaluation batches can be limited by their positions on each side") {
   CHECK_THROWS_AS(batches({.source = 99, .target = 99}), std::invalid_argument);
 }
 
-TEST_CASE("the limit of a full batch has the longest source and the longest target") {
+TEST_CASE("the limit of a full batch allows for the longest source and the longest target") {
   const std::vector<Example> pairs{{{4, 4}, {4}}, {{4}, {4, 4, 4}}, {{4}, {}}};
   CHECK(full_batch_limit(pairs, 2, pair_rows) == BatchLimit{.rows = 2, .source = 6, .target = 8});
   CHECK(full_batch_limit(pairs, 64, pair_rows) == BatchLimit{.rows = 3, .source = 9, .target = 12});

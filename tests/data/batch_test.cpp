@@ -27,7 +27,8 @@ const std::vector<Example> pairs = {
 }  // namespace
 
 TEST_CASE(
-    "pairs are padded to the longest, with <bos> before the input and <eos> after the labels") {
+    "pairs are padded to the longest pair, with <bos> before the input and <eos> after the "
+    "labels") {
   const Batch batch = make_batch(pairs, Sizes{1, 0});
   CHECK(batch.rows == 2);
   CHECK(batch.source_length == 3);
@@ -42,14 +43,14 @@ TEST_CASE(
   CHECK(batch.target_lengths == Sizes{2, 4});
   CHECK(batch.target_tokens == 6);
   CHECK(batch.examples == Sizes{1, 0});
-  const Batch empty_target = make_batch(pairs, Sizes{2, 2});  // the same pair twice
+  const Batch empty_target = make_batch(pairs, Sizes{2, 2});  // contains the same pair twice
   CHECK(empty_target.source == Ids{4, 4, 4, eos_id, 4, 4, 4, eos_id});
   CHECK(empty_target.input == Ids{bos_id, bos_id});
   CHECK(empty_target.labels == Ids{eos_id, eos_id});
   CHECK(empty_target.target_tokens == 2);
 }
 
-TEST_CASE("language modelling: input and labels are a window shifted by one token") {
+TEST_CASE("for language models, the input is a window, and the labels are shifted by one token") {
   const std::vector<Example> windows = {{.target = {5, 6, 7, 8}}, {.target = {8, 9}}};
   const Batch batch = make_batch(windows, Sizes{0, 1}, {.layout = window_rows});
   CHECK(batch.target_length == 3);
@@ -108,7 +109,7 @@ TEST_CASE("a labelled sentence ends with <eos>, and its label is the index of it
   CHECK(batch.target_tokens == 2);
 }
 
-TEST_CASE("labelled images are adjacent rows without tokens") {
+TEST_CASE("a batch of images has one row of pixels per image, and no tokens") {
   const std::vector<Example> images = {{.target = {5}, .pixels = {0.0F, 0.5F}},
                                        {.target = {4}, .pixels = {1.0F, 0.25F}}};
   Batch batch = make_batch(images, Sizes{1, 0, 1}, {.layout = class_rows});

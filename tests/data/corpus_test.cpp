@@ -55,8 +55,8 @@ TEST_CASE("the fingerprint depends on the pixels of images and on where each ima
   CHECK(images_fingerprint(images) !=
         images_fingerprint({{.target = {4}, .pixels = {1.0F, 0.5F}}}));
   CHECK(images_fingerprint(images) != images_fingerprint({{.target = {4}, .pixels = {0.5F}}}));
-  // Both corpora have the same values in a row: the pixels with bits 1, 0, 4 can also be read as a
-  // target of one id.
+  // Both corpora contain the same sequence of values: the pixels with the bits 1, 0, 4 can also be
+  // read as a target of one id.
   const float one = std::bit_cast<float>(1), four = std::bit_cast<float>(4);
   CHECK(images_fingerprint({{.target = {4}, .pixels = {0.5F}},
                             {.target = {4}, .pixels = {0.0F, 0.0F, one, 0.0F, four}}}) !=
@@ -65,7 +65,7 @@ TEST_CASE("the fingerprint depends on the pixels of images and on where each ima
 }
 
 TEST_CASE("the fingerprint of data is the same in every version, so that runs can be resumed") {
-  // XXH3 of the whole corpus in one array, computed with another program
+  // XXH3 of the whole corpus in one array, computed by a different program
   Corpus corpus = small_corpus();
   corpus.notes.push_back(
       "train: 1 of 3 pairs skipped: both lines are blank");  // not part of the fingerprint

@@ -180,7 +180,7 @@ TEST_CASE("an example file with any bit changed or any number of bytes cut is re
   }
 }
 
-TEST_CASE("a changed example file with a correct digest is checked as well") {
+TEST_CASE("the content of an example file is checked even if its digest is correct") {
   const TemporaryFolder folder;
   write(folder / "x", some);
   const std::string good = read_bytes(folder / "x");

@@ -44,7 +44,7 @@ struct BadInput {
   std::vector<std::string> words;
 };
 
-/// Checks that read(input) throws a DataError with these words for each input.
+/// Checks for each input that read(input) throws a DataError that contains the words.
 template <typename Read>
 void check_rejected(const std::vector<BadInput>& inputs, Read read) {
   for (const BadInput& bad : inputs) {

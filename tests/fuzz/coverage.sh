@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Prints the line and branch coverage of each reader by the corpus, and writes the uncovered lines
-# to .build/fuzz-coverage/missing.txt: tests/fuzz/coverage.sh
+# Prints the line and branch coverage that the corpus reaches in each reader, and writes the
+# uncovered lines to .build/fuzz-coverage/missing.txt: tests/fuzz/coverage.sh
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 

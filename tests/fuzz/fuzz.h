@@ -42,7 +42,7 @@ void require_presentable(std::string_view message, std::size_t max_length = 1000
 /// 5 s of processor time, which does not depend on the load of the machine.
 void feed_in_time(std::string_view target, std::string_view input);
 
-/// Writes a file into a temporary folder for all inputs, in /dev/shm if it exists.
+/// Writes a file to a temporary folder that all inputs share, in /dev/shm if it exists.
 std::filesystem::path write_input(std::string_view bytes, const char* name = "input");
 
 }  // namespace tapestry::fuzz

@@ -36,9 +36,9 @@ unpack() {
   tar -xf "$corpus/$1.tar" -C "$seeds/$1"
 }
 
-# fuzz TARGET ARGUMENT...: inputs have a few kilobytes, so 512 MB in total or 128 MB in one
-# allocation are a finding. So are 5 s of processor time, which the target checks itself; -timeout is
-# for hangs.
+# fuzz TARGET ARGUMENT...: inputs are a few kilobytes long, so 512 MB in total or 128 MB in one
+# allocation are a finding. So are 5 s of processor time, which the target checks itself; -timeout
+# is for hangs.
 fuzz() {
   local target=$1
   shift

@@ -64,7 +64,7 @@ std::string output_error(const auto& action) {
   return "no OutputError";
 }
 
-/// Checks that writing "text" to `path` fails with these words in the message or the hint.
+/// Checks that writing "text" to `path` throws an error whose message or hint contains these words.
 void check_failure(const std::filesystem::path& path, FileSystem& files,
                    const std::vector<std::string>& words) {
   const std::string error = output_error([&] { write(path, "text", files); });
@@ -84,7 +84,7 @@ struct NoInodes : FileSystem {
   std::optional<std::uint64_t> free_inodes(const char*) override { return 0; }
 };
 
-TEST_CASE("a file is written, replaced and may be empty") {
+TEST_CASE("files can be written and replaced, and may be empty") {
   const TemporaryFolder folder;
   for (const char* text : {"first", "a longer second text", ""}) {
     write(folder / "x", text);

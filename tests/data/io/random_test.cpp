@@ -45,7 +45,7 @@ TEST_CASE("below(n) is less than n and uniform") {
   for (const int count : counts) CHECK(std::abs(count - 10000) < 500);
 }
 
-TEST_CASE("below(1) is 0 and below() of a number near 2^64 reaches its upper half") {
+TEST_CASE("below(1) is 0, and below(n) for n near 2^64 reaches the upper half of its range") {
   RandomDraws random(1, DrawPurpose::batch_order, 0);
   CHECK(random.below(1) == 0);
   const std::uint64_t n = (1ull << 63) + 1;

@@ -198,7 +198,7 @@ TEST_CASE("chrF is the F score of mean precision and mean recall") {
   }
 }
 
-TEST_CASE("chrF++ separates one punctuation mark of each word") {
+TEST_CASE("chrF++ separates one punctuation mark from each word") {
   const ChrfOptions options{.char_order = 1, .word_order = 2};
   // (hi) there! -> (hi | ) | there | !
   CHECK(chrf_sums(options, {"(hi) there!"}, {{"hi there !"}}) == Sums{10, 8, 8, 4, 3, 2, 3, 2, 1});

@@ -164,7 +164,7 @@ TEST_CASE("pairs that are too long are rejected together with pairs with one bla
            "\n3 of 4 cannot be used, 2 of them with too many tokens";
   };
   CHECK(pairs.message() == message("train"));
-  // An error about bad lines comes before an error about the vocabularies.
+  // An error about bad lines is reported before an error about the vocabularies.
   pairs.words.min_frequency = 9;
   CHECK(pairs.message() == blank);
   pairs.words.min_frequency = 1;
@@ -187,7 +187,7 @@ TEST_CASE(
   CHECK(text.message("no\ta b c\nfine\nyes\tx\n") ==
         unlabelled + "\n" + text.name() + " with " + text.name() +
             ":1: long train\n2 of 3 cannot be used, 1 of them with too many tokens");
-  // An error about bad lines comes before an error about the classes.
+  // An error about bad lines is reported before an error about the classes.
   CHECK(text.message("no\ta b c\nfine\n") == unlabelled);
 
   text.write("no\tit rains\nfine\nyes\ta day\nno \tx\n");
@@ -256,7 +256,7 @@ TEST_CASE("a tagged sentence with a bad token is skipped as a whole") {
   CHECK(corpus.source_vocabulary.id("Ada") == unk_id);
 }
 
-TEST_CASE("files with only bad lines are rejected with the first bad line") {
+TEST_CASE("the error about a file with only bad lines shows the first bad line") {
   test::TextFolder<load_tagged_text> tags("Ada\tPER\nin\n");
   test::TextFolder<load_labelled_text> classes("fine\n\nday\n");
   tags.on_bad_line = classes.on_bad_line = OnBadLine::skip;

@@ -69,7 +69,7 @@ Corpus draw(const GeneratedOptions& options, const GeneratedTask& task = {draw_n
   return corpus;
 }
 
-/// How many of the sentences with one number below `count` belong to a part.
+/// The number of sentences with one number below `count` that belong to a part.
 std::size_t count_numbers(std::int32_t count, Split split) {
   std::size_t found = 0;
   for (std::int32_t i = 0; i < count; ++i) found += assign_split(Ids{i}, 1) == split ? 1 : 0;
@@ -77,7 +77,7 @@ std::size_t count_numbers(std::int32_t count, Split split) {
 }
 
 TEST_CASE("content and seed assign one sentence in 20 to validation and one in 20 to testing") {
-  // Mean 1000, standard deviation 31.
+  // The counts have mean 1000 and standard deviation 31.
   for (const Split split : {Split::validation, Split::test}) {
     CHECK(std::abs(static_cast<int>(count_numbers(20'000, split)) - 1000) < 150);
   }
@@ -187,7 +187,8 @@ TEST_CASE("lengths and symbols are uniform over their whole ranges") {
     for (const std::int32_t id : pair.source) ++symbols.at(static_cast<std::size_t>(id - 4));
     total += static_cast<int>(pair.source.size());
   }
-  // A length has mean 2000 and standard deviation 39, a symbol about 12000 and 98.
+  // The count of a length has mean 2000 and standard deviation 39; the count of a symbol has about
+  // 12000 and 98.
   for (const int count : lengths) CHECK(std::abs(count - 2000) < 200);
   for (const int count : symbols) CHECK(std::abs(count - total / 5) < 500);
 }
@@ -292,7 +293,7 @@ TEST_CASE(
   }
   CHECK(seen.size() == 4);  // no single word determines the class
   const auto right = std::ranges::count(corpus.train, Ids{4}, &Example::target);
-  CHECK(std::abs(right - 1000) < 110);  // standard deviation 22
+  CHECK(std::abs(right - 1000) < 110);  // the standard deviation is 22
   CHECK(corpus.source_vocabulary == make_toy_sentences(small).source_vocabulary);
 }
 

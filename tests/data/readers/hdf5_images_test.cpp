@@ -57,7 +57,7 @@ struct ArrayFolder : test::ImageFolder {
   void write(const std::vector<std::byte>& bytes) const {
     ImageFolder::write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   }
-  /// Checks that the file is rejected with its name and these words.
+  /// Checks that the file is rejected, and that the error contains its name and these words.
   void check_rejected(const std::vector<std::string>& words) const {
     check_rejected_now(words);
     CHECK(test::rejection([this] { load(); }).starts_with(name("train.h5") + ": "));
@@ -128,7 +128,7 @@ hdf5::Datatype half(hid_t order_of) {
 
 constexpr std::size_t integer_types = 14;
 
-/// Number types, integers first. Make them for each file, because file_with() closes HDF5.
+/// Number types, integers first. Create new types for each file, because file_with() closes HDF5.
 std::vector<hdf5::Datatype> number_types() {
   std::vector<hdf5::Datatype> types;
   for (const hid_t type :
@@ -397,7 +397,7 @@ TEST_CASE("arrays of the wrong shape or type are rejected with the found and the
       {labels_as([] { return hdf5::Datatype(H5Tcopy(H5T_IEEE_F32LE), "copy"); }),
        {"labels: found float32", "expected integers or text"}},
       {labels_as([] { return hdf5::Datatype(H5Tvlen_create(H5T_STD_U8LE), "create"); }),
-       {"labels: found another type", "expected integers or text"}},
+       {"labels: found an unsupported type", "expected integers or text"}},
       {labels_as([] {
          hdf5::Datatype large(H5Tcopy(H5T_STD_I64LE), "copy");
          H5Tset_size(large.get(), 16);

@@ -42,7 +42,7 @@ struct ImageFolder {
       load();
     });
   }
-  /// Checks that the files are rejected with these words.
+  /// Checks that the files are rejected, and that the error contains these words.
   void check_rejected_now(const std::vector<std::string>& words,
                           const Vocabulary* classes = nullptr) const {
     check_rejected({{"", words}}, [&](const std::string&) { load(classes); });

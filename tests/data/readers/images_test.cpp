@@ -19,8 +19,8 @@ namespace {
 struct TableFolder : test::ImageFolder {
   TableFolder() : ImageFolder("train.csv") { write("0,255,cat\n51,102,dog\n"); }
 
-  /// Checks that these tables are rejected with these words. The first of the words comes directly
-  /// after the file name in the message.
+  /// Checks that these tables are rejected, and that the errors contain these words. The first of
+  /// the words comes directly after the file name in the message.
   void check_rejected_tables(std::vector<test::BadInput> tables) const {
     for (test::BadInput& bad : tables) bad.words[0] = "train.csv:" + bad.words[0];
     check_rejected_files(tables);
@@ -121,7 +121,7 @@ TEST_CASE(
   CHECK(notes[0].ends_with("train.csv:1: skipped the heading left,right,label"));
 }
 
-TEST_CASE("a table with a wrong number of fields, or another separator, is rejected") {
+TEST_CASE("a table with a wrong number of fields, or a different separator, is rejected") {
   TableFolder images;
   images.check_rejected_tables({
       {"0,0,a\n\n0,a\n", {"3:", "2 fields", "expected 3: 2 pixels and the label"}},

@@ -32,7 +32,7 @@ struct BookFolder {
   Corpus load(const FixedVocabularies* fixed = nullptr) const {
     return load_language_model_corpus(files, windows, words, folder.path(), fixed);
   }
-  /// Checks that the files are rejected with these words.
+  /// Checks that the files are rejected, and that the error contains these words.
   void check_rejected(const std::vector<std::string>& words_of_message) const {
     test::check_rejected({{"", words_of_message}}, [this](const std::string&) { load(); });
   }

@@ -69,7 +69,7 @@ TEST_CASE("two .npy files give the same images and labels as a table, and both a
   CHECK(folder.load().files[1].digest != corpus.files[1].digest);
 }
 
-TEST_CASE("the extension .npy may be in capitals, and the label file has the same extension") {
+TEST_CASE("the extension .npy may be in upper case, and the label file has the same extension") {
   NpyFolder folder;
   std::filesystem::rename(folder.name("digits.npy"), folder.name("DIGITS.x.NPY"));
   std::filesystem::rename(folder.name("digits.labels.npy"), folder.name("DIGITS.x.labels.NPY"));
@@ -77,7 +77,8 @@ TEST_CASE("the extension .npy may be in capitals, and the label file has the sam
   CHECK(folder.load().train.size() == 3);
 }
 
-TEST_CASE("each part has a separate pair of .npy files, and a missing file is named") {
+TEST_CASE(
+    "each part has a separate pair of .npy files, and the error about a missing file names it") {
   NpyFolder folder;
   folder.folder.write("t.npy", npy_file<float>("<f4", "(1, 1, 2)", {255, 0}));
   folder.folder.write("t.labels.npy", npy_file<std::uint8_t>("|u1", "(1,)", {3}));

@@ -57,7 +57,7 @@ struct TextFolder {
       load();
     });
   }
-  /// Checks that the files are rejected with these words.
+  /// Checks that the files are rejected, and that the error contains these words.
   void check_rejected_now(const std::vector<std::string>& message_words,
                           const FixedVocabularies* fixed = nullptr) const {
     check_rejected({{"", message_words}}, [&](const std::string&) { load(fixed); });
@@ -87,7 +87,7 @@ struct PairFolder {
               OnBadLine on_bad_line = OnBadLine::stop) const {
     return load_parallel_text(options, words, folder.path(), fixed, on_bad_line, training);
   }
-  /// Checks that the files are rejected with these words.
+  /// Checks that the files are rejected, and that the error contains these words.
   void check_rejected_now(const std::vector<std::string>& message_words) const {
     check_rejected({{"", message_words}}, [this](const std::string&) { load(); });
   }

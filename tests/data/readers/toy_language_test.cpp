@@ -172,7 +172,7 @@ TEST_CASE("verbs agree with the subject, not with the object") {
   check_pair(sentence, "le chat mange les poires", "the cat eats the pears");
 }
 
-TEST_CASE("negation surrounds the French verb and takes does or do in English") {
+TEST_CASE("negation surrounds the French verb and uses does or do in English") {
   Sentence sentence = cat_eats_pear();
   sentence.negated = true;
   check_pair(sentence, "le chat ne mange pas la poire", "the cat does not eat the pear");
@@ -200,7 +200,7 @@ TEST_CASE("object pronouns precede the French verb and follow the English one") 
   check_pair(sentence, "le chat ne les mange pas", "the cat does not eat them");
 }
 
-TEST_CASE("toy translation: all parts of a whole sentence are in the right place") {
+TEST_CASE("all parts of a toy sentence and its translation are in the right place") {
   Sentence sentence;
   sentence.subject = {Determiner::possessive, plural, noun("vache"), adjective("grand"), {}};
   sentence.subject.adjectives_after = {adjective("noir")};

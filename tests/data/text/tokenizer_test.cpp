@@ -132,7 +132,7 @@ TEST_CASE("a text of many lines is one sequence with a token for each line end")
   }
 }
 
-TEST_CASE("joining characters keeps tokens that name no code point as they are") {
+TEST_CASE("joining characters does not change tokens that do not name a code point") {
   const CharacterTokenizer tokenizer;
   CHECK(tokenizer.join({"a", "<U+000A>", "<U+1F600>"}) == "a\n😀");
   CHECK(tokenizer.join({"a", "<unk>", "<space>", "b"}) == "a\uFFFD b");
