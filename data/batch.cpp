@@ -78,7 +78,7 @@ class RowExamples {
   }
 
   const Example& operator[](std::size_t row) const {
-    Example unused;  // stays empty: read() returns a reference to memory
+    Example unused;  // not used, because the examples are in memory
     return owned_.empty() ? examples_.read(indices_[row], unused) : owned_[row];
   }
 

@@ -34,7 +34,7 @@ enum class BatchLengths {
 /// longest_side() of the examples is at most `max_tokens`. This product includes the padding of the
 /// longer side.
 struct BatchTokens {
-  std::size_t max_tokens;        ///< per batch; at least the longest side of every example
+  std::size_t max_tokens;        ///< limit per batch; at least the longest side of every example
   RowLayout layout = pair_rows;  ///< computes the row lengths of examples
 };
 

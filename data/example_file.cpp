@@ -286,7 +286,7 @@ ExampleFile::ExampleFile(const std::filesystem::path& path, std::uint64_t origin
   const auto footer = read_value<Footer>(file, bytes_ - sizeof(Footer));
   if (!has_all_sections(footer, bytes_)) reject(file.name(), "is damaged or was cut off");
   if (footer.origin != origin) {
-    reject(file.name(), "was made from other text, vocabularies or options");
+    reject(file.name(), "was made from different text, vocabularies or options");
   }
   check_content(file, footer, vocabulary_size);
 

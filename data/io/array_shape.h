@@ -15,7 +15,7 @@ namespace tapestry {
 /// Sizes of the axes of an array, outermost first. Empty for a scalar; an axis may be 0.
 using ArrayShape = std::vector<std::uint64_t>;
 
-/// "(3, 4)", "()" for a scalar.
+/// Writes a shape as text: "(3, 4)", or "()" for a scalar.
 inline std::string to_string(const ArrayShape& shape) {
   return fmt::format("({})", fmt::join(shape, ", "));
 }

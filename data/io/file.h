@@ -85,8 +85,8 @@ auto retry_interrupted(Call call) {
 
 /// The hint for a data file that cannot be opened or read.
 inline constexpr const char* unreadable_hint =
-    "check the path and its permissions; a relative path in a config starts at the folder of the "
-    "config, on the command line at the working folder";
+    "check the path and its permissions; relative paths in a config start at the folder of the "
+    "config, relative paths on the command line at the working folder";
 
 /// Texts for error messages about a kind of file, and its maximum size.
 struct FileKind {
@@ -94,7 +94,7 @@ struct FileKind {
   const char* special_hint;    ///< hint for a pipe, socket or device
   const char* too_large_hint;  ///< hint for a file of more than max_bytes
   const char* unreadable_hint = tapestry::unreadable_hint;
-  std::uint64_t max_bytes = 0;  ///< 0 for the memory of this machine
+  std::uint64_t max_bytes = 0;  ///< in bytes; 0 for the memory size of this machine
 };
 
 /// Thrown if a file cannot be read. what() is "NAME: REASON".

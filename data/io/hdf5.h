@@ -78,7 +78,8 @@ class Handle {
 
   hid_t get() const { return id_; }
 
-  /// Closes the id; throws Error on failure, since HDF5 may report failed writes only now.
+  /// Closes the id; throws Error on failure, since HDF5 may report failed writes only when the id
+  /// is closed.
   void close(std::string_view action) {
     require(Close(std::exchange(id_, H5I_INVALID_HID)), action);
   }

@@ -101,7 +101,7 @@ class LineReader {
 
 /// The lines of a text file, with its size and digest.
 struct TextFile {
-  std::vector<std::string> lines;  ///< without line ends, never empty
+  std::vector<std::string> lines;  ///< without line ends; at least one line
   std::uint64_t bytes;             ///< size of the file
   std::uint64_t digest;            ///< XXH3 (64 bits) of the file
 };

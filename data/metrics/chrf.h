@@ -41,7 +41,7 @@ class Chrf : public TextMetric {
   /// throws  std::invalid_argument if an option is outside its range.
   explicit Chrf(const ChrfOptions& options = {});
 
-  /// "chrF", beta, and "+" for each order of word n-grams.
+  /// The name: "chrF", beta, and "+" for each order of word n-grams.
   std::string name() const override;
   /// sums  for each order: [n-grams of the hypotheses, n-grams of the references, matches]
   double score(std::span<const double> sums) const override;

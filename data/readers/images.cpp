@@ -89,8 +89,8 @@ std::vector<std::string> required_fields(std::string_view line, std::size_t expe
   const std::string found = fmt::format("\"{}\" in field {}", excerpt(field), index + 1);
   if (!is_number(field)) reject_data(place, found + ", expected a number", hint);
   reject_data(place,
-              fmt::format("{}, expected a number that divided by data.pixel_maximum ({}) is in the "
-                          "range of float32, up to 3.4e38",
+              fmt::format("{}, expected a number in the range of float32, up to 3.4e38, after "
+                          "division by data.pixel_maximum ({})",
                           found, maximum),
               "set data.pixel_maximum to the largest possible value of a pixel");
 }
@@ -163,8 +163,9 @@ ImageFile read_image_table(const std::string& part, const std::filesystem::path&
   bad.finish(lines.size(), corpus.notes);
   if (!table.images.empty()) return table;
   throw bad.nothing_left(
-      table.name, DataError(fmt::format("{}: found no image, expected one per line", table.name),
-                            "name a file with the pixels and the label of an image on each line"));
+      table.name,
+      DataError(fmt::format("{}: found no image, expected one image per line", table.name),
+                "name a file with the pixels and the label of an image on each line"));
 }
 
 /// Rejects or skips the images of arrays whose labels are not among the classes.

@@ -245,7 +245,7 @@ class TrainingTexts {
 
  private:
   std::vector<CorpusText> texts_;
-  std::vector<HoldOut> hold_outs_;  ///< for each text
+  std::vector<HoldOut> hold_outs_;  ///< by text
   TrainingSource source_;
   const TrainingSetOptions& training_;
 };

@@ -268,8 +268,8 @@ bool is(const NpyType& type, char kind, std::size_t size) {
   return type.kind == kind && type.size == size;
 }
 
-/// Calls f with a function that reads an element of the type; false if the type is not bool or
-/// integer.
+/// Calls f with a function that reads an element of the type. Returns false if the type is neither
+/// bool nor integer.
 template <class F>
 bool visit_integers(const NpyType& type, F&& f) {
   const auto as = [&]<class T>(T) {

@@ -160,7 +160,7 @@ using AddExample = std::function<void(Example example, std::size_t line)>;
 /// Input of training examples.
 struct TrainingSource {
   std::vector<CorpusText*> texts{};  ///< all text files
-  std::vector<LineFiles> corpora{};  ///< files of each corpus; one or more
+  std::vector<LineFiles> corpora{};  ///< files of each corpus; at least one corpus
   std::string options{};             ///< text of all options that the examples depend on
   bool cached = false;               ///< whether the examples are kept in a file
 };

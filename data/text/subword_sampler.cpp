@@ -94,7 +94,7 @@ class WeightedTrie {
     std::int32_t entry = -1;
   };
 
-  /// The child for a byte; 0, the root, if there is no such child.
+  /// The child for a byte, or 0 (the root) if there is no such child.
   std::size_t child(std::size_t node, char c) const {
     for (const auto& [byte, next] : nodes_[node].children) {
       if (byte == c) return next;
@@ -232,8 +232,8 @@ class MergedParts {
     return found == merges_.entries.end() ? no_pair : found->second;
   }
 
-  /// The first part of the pair with the highest score; each pair is dropped at random. nullopt if
-  /// no pair is left.
+  /// Drops pairs at random and returns the first part of the remaining pair with the highest score;
+  /// nullopt if no pair is left.
   std::optional<std::size_t> draw_best_pair(RandomDraws& random) const {
     std::optional<std::size_t> best;
     for (std::size_t i = 0; i + 1 < parts_.size(); ++i) {

@@ -111,7 +111,7 @@ enum class SubwordKind {
 
 /// The Unicode normalization before the text is divided, by the names of SentencePiece.
 enum class TextNormalization {
-  nmt_nfkc,     ///< NFKC, and the white space of Unicode becomes spaces
+  nmt_nfkc,     ///< NFKC, and Unicode white space becomes spaces
   nfkc,         ///< NFKC
   nmt_nfkc_cf,  ///< nmt_nfkc with case folding
   nfkc_cf,      ///< nfkc with case folding

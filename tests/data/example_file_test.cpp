@@ -227,7 +227,7 @@ TEST_CASE("the error about an example file states the reason") {
       open);
   folder.write("x", good);
   CHECK(contains(rejection([&] { ExampleFile(folder / "x", origin + 1, 10); }),
-                 "was made from other"));
+                 "was made from different"));
   std::filesystem::remove(folder / "x");
   CHECK_THROWS_AS(ExampleFile(folder / "x", origin, 10), UnopenedFile);
   std::filesystem::create_directory(folder / "x");

@@ -47,7 +47,7 @@ TEST_CASE("the first byte that is not UTF-8 is found") {
       {"the first low surrogate", "ab\xED\xB0\x80"},
       {"the last surrogate", "ab\xED\xBF\xBF"},
       {"a value above U+10FFFF", "ab\xF4\x90\x80\x80"},
-      {"a byte that begins no form", "ab\xFF"},
+      {"a byte that cannot begin a character", "ab\xFF"},
       {"Latin-1", "ab\xE4t"},
   };
   for (const auto& text : broken) {

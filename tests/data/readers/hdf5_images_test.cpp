@@ -167,7 +167,7 @@ Corpus load_stored_as(std::size_t pixel_type, std::size_t label_type) {
   return arrays.load();
 }
 
-TEST_CASE("pixels may have any number type, size and byte order; labels any integer type") {
+TEST_CASE("pixels may have any number type, size and byte order, and labels any integer type") {
   for (std::size_t type = 0; type < 21; ++type) {
     CAPTURE(type);
     const std::vector<Example> expected{

@@ -91,7 +91,7 @@ TEST_CASE("pixels far below the given maximum cause a warning") {
   CHECK(notes(255).front().starts_with("warning: the training pixels range from 300 to 600, "));
   images.write("0,64,cat\n1,2,dog\n");
   CHECK(notes(255).empty());
-  CHECK(notes(256).size() == 1);  // at most a quarter of the maximum is too low
+  CHECK(notes(256).size() == 1);  // values of at most a quarter of the maximum cause a warning
 }
 
 TEST_CASE("numeric classes are sorted by number, not by their order in the file") {

@@ -129,7 +129,8 @@ void check_type(const std::string& type) {
   }
 }
 
-TEST_CASE("pixels may have any number type in either byte order; labels any integer type") {
+TEST_CASE(
+    "pixels may have any number type in either byte order, and labels may have any integer type") {
   check_type<std::uint8_t>("u1");
   check_type<std::int8_t>("i1");
   check_type<std::uint16_t>("u2");
@@ -335,7 +336,7 @@ TEST_CASE(
       {zeros("|u1", "(3, 2)", 6), {"digits.npy: ", "shape (3, 2)", "(n, 1, 2)"}},
       {zeros("|u1", "()", 1), {"shape ()", "(n, 1, 2)"}},
       {zeros("|u1", "(3, 1, 3)", 9), {"shape (3, 1, 3)", "(n, 1, 2)"}},
-      // Headers that claim more data than the file has: no memory is allocated for them.
+      // No memory is allocated for headers that claim more data than the file has.
       {zeros("|b1", shape, 1), {"1 bytes after the header", "expected 6"}},
       {zeros("|u1", "(1000000000000, 1, 2)", 2), {"2 bytes after", "expected 2000"}},
       {zeros("<f8", "(4294967296, 4294967296, 2)", 0), {"expected more than 2^64"}},

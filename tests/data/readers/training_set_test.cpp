@@ -144,7 +144,7 @@ TEST_CASE("a file is recreated if the text, vocabulary, options or the file itse
     }
     return false;
   };
-  const char* stale = "was made from other text, vocabularies or options";
+  const char* stale = "was made from different text, vocabularies or options";
   CHECK_FALSE(has_warning(texts.pairs(texts.cached), ""));
   CHECK_FALSE(has_warning(texts.pairs(texts.cached), ""));
   CHECK(has_warning(texts.pairs(texts.cached, nullptr, 6), stale));
