@@ -186,7 +186,7 @@ WRONG_REGISTRATION=absent expect 4 'model.kind `wrong` is unknown to this progra
 registration() {
   WRONG_REGISTRATION=$1 expect 1 "$name: error: custom model $2" check my_tagger.yaml
 }
-registration kind 'classifier: there is a model.kind of this name already'
+registration kind 'classifier: a model.kind with this name already exists'
 registration key 'wrong: key model.mistake: already exists'
 registration default \
   'wrong: key model.window: the default is 0, expected a whole number from 1 to 64'

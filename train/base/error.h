@@ -22,19 +22,19 @@ enum class ExitCode : int {
   in_use = 7,         ///< RunDirectoryInUse
   memory = 8,         ///< MemoryError, std::bad_alloc
   peer_failed = 9,    ///< PeerFailure
-  out_of_time = 124,  ///< train.max_time; as timeout(1)
+  out_of_time = 124,  ///< train.max_time; the exit code of timeout(1)
 };
 
 /// The exit code after signal n is signal_exit_base + n.
 inline constexpr int signal_exit_base = 128;
 
-/// The meaning of an exit code for users.
+/// An exit code and its description for users.
 struct ExitCodeMeaning {
   ExitCode code;             ///< an exit code
   std::string_view meaning;  ///< a line of `--help`
 };
 
-/// The meaning of each exit code.
+/// The descriptions of all exit codes.
 inline constexpr std::array exit_code_meanings{
     ExitCodeMeaning{ExitCode::done, "done"},
     ExitCodeMeaning{ExitCode::failure,
@@ -56,7 +56,7 @@ inline constexpr std::array exit_code_meanings{
 /// A UserError with an exit code.
 class ProgramError : public UserError {
  public:
-  /// An error with the exit code of the program, a message and a hint.
+  /// An error with the exit code `code`, a message and a hint.
   ProgramError(ExitCode code, const std::string& message, std::string hint)
       : UserError(message, std::move(hint)), code_(code) {}
 
@@ -67,8 +67,8 @@ class ProgramError : public UserError {
   ExitCode code_;
 };
 
-/// The exit code of the program for an error: the error's own code if it is a ProgramError,
-/// `output` for an OutputError, `data` for a DataError.
+/// The exit code of the program after an error: the code of a ProgramError, `output` for an
+/// OutputError, `data` for a DataError.
 inline ExitCode exit_code(const UserError& error) {
   if (const auto* own = dynamic_cast<const ProgramError*>(&error)) return own->exit_code();
   return dynamic_cast<const OutputError*>(&error) != nullptr ? ExitCode::output : ExitCode::data;
@@ -95,8 +95,8 @@ class UsageError : public ErrorWith<ExitCode::usage> {
 /// required value.
 using CheckpointError = ErrorWith<ExitCode::checkpoint>;
 
-/// This checkpoint file cannot be used: it is damaged, cannot be opened or is not a regular file.
-/// An older checkpoint of the same run may still be usable.
+/// A checkpoint file cannot be used: it is damaged, cannot be opened or is not a regular file. An
+/// older checkpoint of the same run may still be usable.
 class UnusableCheckpoint : public CheckpointError {
  public:
   using CheckpointError::CheckpointError;

@@ -17,14 +17,14 @@ bool is_ascii_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/// Whether a shell reads the character literally without quotes. Bytes beyond ASCII count as plain.
+/// Whether a shell reads the character literally without quotes. True for bytes outside ASCII.
 bool is_plain(char c) {
   constexpr std::string_view marks = "_-./,:=@%+";
   return is_ascii_letter_or_digit(c) || marks.find(c) != marks.npos ||
          static_cast<unsigned char>(c) >= 0x80;
 }
 
-/// $'...', with an octal escape for each byte that is not a printable ASCII character.
+/// Quotes the text as $'...'. Writes bytes that are not printable ASCII as octal escapes.
 std::string ansi_c_quoted(std::string_view text) {
   std::string quoted = "$'";
   for (const char c : text) {

@@ -8,7 +8,7 @@
 
 namespace tapestry {
 
-/// 12345 as "12,345".
+/// Formats 12345 as "12,345".
 std::string format_count(std::uint64_t number);
 
 /// "1:02:03", "4:05". Rounds to whole seconds; negative values become 0.
@@ -23,13 +23,13 @@ std::string format_bytes(std::uint64_t bytes);
 /// A fraction in (0, 1] as a percentage: "20.0 %", "under 0.1 %".
 std::string format_share(double share);
 
-/// A time in seconds since 1970 as "2026-11-23T16:42:07Z"; "unknown time" if it is out of the range
-/// of the calendar.
+/// Formats a time in seconds since 1970 as "2026-11-23T16:42:07Z", or as "unknown time" if the
+/// calendar cannot represent it.
 std::string format_time(std::time_t seconds);
 
-/// A path as an argument of a shell command that is printed, quoted if necessary: `'my run'`. Paths
-/// with control characters or invalid UTF-8 use the $'a\nb' syntax of bash and zsh. A relative path
-/// that looks like an option or a config override gets the prefix "./".
+/// A path for use in a printed shell command, quoted if necessary: `'my run'`. Paths with control
+/// characters or invalid UTF-8 use the $'a\nb' syntax of bash and zsh. A relative path that looks
+/// like an option or a config override gets the prefix "./".
 std::string format_argument(std::string_view path);
 
 }  // namespace tapestry

@@ -20,13 +20,14 @@ std::string host_name();
 /// Sets program_name(). Call it at the start of a program, before starting threads.
 void set_program_name(std::string name);
 
-/// The exit code of the program for an error that ends it: exit_code() for a UserError, `memory` if
-/// memory ran out, `failure` for all other errors. These exceptions mean that memory ran out:
+/// The exit code after an error that ends the program: exit_code() for a UserError, `memory` if the
+/// program ran out of memory, `failure` for all other errors. These exceptions mean that it ran out
+/// of memory:
 ///
 /// - std::bad_alloc
 /// - std::length_error, which containers throw for a size above max_size()
-/// - std::system_error with resource_unavailable_try_again, which std::thread throws if there is no
-///   memory for a thread or the limit on threads is reached
+/// - std::system_error with resource_unavailable_try_again, which std::thread throws if memory for
+///   a thread cannot be allocated or the limit on threads is reached
 ExitCode to_exit_code(const std::exception_ptr& error);
 
 }  // namespace tapestry

@@ -14,9 +14,9 @@
 namespace tapestry {
 namespace {
 
-/// Increase it with each change that changes the results of runs, by other rounding (see
-/// tests/regressions/digests.txt) or another order of batches. Checkpoints before revision 2 do not
-/// record it.
+/// Increase the revision with each code change that alters the results of runs, for example through
+/// different rounding (see tests/regressions/digests.txt) or a different order of batches.
+/// Checkpoints before revision 2 do not record it.
 constexpr int revision = 4;
 
 /// The OpenBLAS kernels for x86 that do not use AVX.

@@ -6,14 +6,14 @@
 
 namespace tapestry {
 
-/// Describes everything except the config that determines the bits of results, such as "kernels
+/// Describes everything other than the config that affects the bits of results, such as "kernels
 /// avx512, matmul tapestry, revision 4" or "kernels avx2, matmul OpenBLAS Haswell, revision 4". The
-/// revision increases when a change of the program changes the results of runs.
+/// revision increases when a code change alters the results of runs.
 std::string arithmetic();
 
 /// The BLAS library that computes matrix products.
 struct Blas {
-  bool used;                 ///< whether it is in use, see matmul_in_use()
+  bool used;                 ///< whether the program uses it, see matmul_in_use()
   std::string core;          ///< processor type of the selected kernels
   bool core_is_set;          ///< whether OPENBLAS_CORETYPE is set
   bool wider_vectors_exist;  ///< whether the processor has AVX2
@@ -21,7 +21,7 @@ struct Blas {
 
 Blas read_blas();
 
-/// A one-line warning if matrix products use kernels for a much older processor; else nullopt.
+/// A one-line warning if matrix products use kernels for a much older processor; otherwise nullopt.
 std::optional<std::string> warning_about_blas(const Blas& blas);
 
 }  // namespace tapestry

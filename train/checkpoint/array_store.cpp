@@ -87,7 +87,7 @@ std::string compare_elements(std::span<const T> a, std::span<const T> b, const A
   return text;
 }
 
-/// Describes the difference of two arrays; empty if they are equal.
+/// Describes the difference between two arrays; empty if they are equal.
 std::string compare(const StoredArray& a, const StoredArray& b) {
   if (a.type != b.type) {
     return fmt::format("{} and {}", element_type_name(a.type), element_type_name(b.type));
@@ -100,7 +100,7 @@ std::string compare(const StoredArray& a, const StoredArray& b) {
   });
 }
 
-/// Position of an array's group in the result of compare_arrays().
+/// The sort position of an array's group in the result of compare_arrays().
 std::size_t group_order(std::string_view path) {
   constexpr std::array<std::string_view, 4> groups = {"parameters/", "average/", "buffers/",
                                                       "optimizer/"};
@@ -137,7 +137,7 @@ void ArrayStore::put(std::string path, StoredArray array) {
 }
 
 std::span<std::byte> ArrayStore::mutable_bytes(std::string_view path) {
-  at(path);  // throws if it is missing
+  at(path);  // throws if the array is missing
   return arrays_.find(path)->second.bytes;
 }
 

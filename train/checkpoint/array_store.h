@@ -24,7 +24,7 @@ enum class ElementType : std::uint8_t { float32, float64, int32, int64, uint64, 
 /// "float32", "int64", ...
 std::string_view element_type_name(ElementType type);
 
-/// Bytes of one element.
+/// The size of an element in bytes.
 std::size_t element_size(ElementType type);
 
 /// The element type of a C++ type. Does not compile for types that cannot be stored.
@@ -53,7 +53,7 @@ std::span<const T> elements_of(const StoredArray& array) {
   return {reinterpret_cast<const T*>(array.bytes.data()), array.bytes.size() / sizeof(T)};
 }
 
-/// Returns f(span), for a span of the elements with the element type of the array.
+/// Calls f with a span of the elements, typed as the array's element type, and returns its result.
 template <typename F>
 auto visit_elements(const StoredArray& array, F&& f) {
   switch (array.type) {
@@ -78,15 +78,15 @@ auto visit_elements(const StoredArray& array, F&& f) {
 /// A path, such as "a" or "a/b/c", consists of printable ASCII characters without blanks; the parts
 /// before slashes are groups of the HDF5 file. The put functions throw std::invalid_argument for a
 /// path that is malformed or in use, and for bytes that do not match the shape. The get functions
-/// and at() throw CheckpointError, with origin and path, for an array that is missing or has
-/// a different type or shape.
+/// and at() throw CheckpointError, whose message includes origin and path, for an array that is
+/// missing or has a different type or shape.
 class ArrayStore {
  public:
   using Arrays = std::map<std::string, StoredArray, std::less<>>;
 
   ArrayStore() = default;
 
-  /// origin  source of the arrays for error messages, usually a file name
+  /// origin  where the arrays come from, for error messages; usually a file name
   explicit ArrayStore(std::string origin) : origin_(std::move(origin)) {}
 
   const std::string& origin() const { return origin_; }
@@ -99,7 +99,7 @@ class ArrayStore {
   template <typename T>
   void put_scalar(std::string path, T value);
 
-  /// Stores a text (config, vocabulary, ...) as a uint8 array of shape (size in bytes).
+  /// Stores a text (config, vocabulary, ...) as a uint8 array of shape (number of bytes).
   void put_text(std::string path, std::string_view text);
 
   bool contains(std::string_view path) const { return arrays_.contains(path); }
@@ -107,11 +107,11 @@ class ArrayStore {
   /// The array at a path, of any type and shape.
   const StoredArray& at(std::string_view path) const;
 
-  /// The bytes of the array at a path, to change its elements.
+  /// The writable bytes of the array at a path.
   std::span<std::byte> mutable_bytes(std::string_view path);
 
-  /// The elements of the array at a path, which must have type T. The span is valid as long as the
-  /// store.
+  /// The elements of the array at a path, which must have type T. The span is valid for the
+  /// lifetime of the store.
   template <typename T>
   std::span<const T> get(std::string_view path) const;
 
@@ -128,7 +128,7 @@ class ArrayStore {
   Arrays::const_iterator end() const { return arrays_.end(); }
   std::size_t size() const { return arrays_.size(); }
 
-  /// Total bytes of all arrays.
+  /// The total size of all arrays in bytes.
   std::uint64_t byte_size() const;
 
   /// Compares paths and arrays; the origin is ignored.
@@ -137,7 +137,7 @@ class ArrayStore {
   }
 
  private:
-  /// shape  required shape; null: any shape
+  /// shape  required shape; null accepts any shape
   const StoredArray& checked(std::string_view path, ElementType type,
                              const ArrayShape* shape = nullptr) const;
 
@@ -180,12 +180,13 @@ struct ArrayDifference {
 };
 
 /// The arrays that exist only in `a` or only in `b`, or that differ in type, shape or any bit of an
-/// element. Lists parameters, averages, buffers and optimizer state in this order, then all others,
-/// each sorted by path. Omits texts, such as the config and the version of the program.
+/// element. Lists parameters, averages, buffers and optimizer state in this order, then all other
+/// arrays, each group sorted by path. Omits texts, such as the config and the version of the
+/// program.
 ///
-/// If elements differ, ArrayDifference::what has the number of elements that differ, and index and
-/// values of the first of them. For floating-point numbers it also has the maximum difference over
-/// finite elements, and the number of elements with a non-finite value.
+/// If elements differ, ArrayDifference::what states how many differ, and the index and values of
+/// the first differing element. For floating-point arrays it also states the maximum difference
+/// over finite elements and the number of elements with a non-finite value.
 std::vector<ArrayDifference> compare_arrays(const ArrayStore& a, const ArrayStore& b);
 
 }  // namespace tapestry

@@ -23,7 +23,7 @@
 namespace tapestry {
 namespace {
 
-/// The path in the result of an array to average; empty for other arrays.
+/// The path in the averaged checkpoint for an array to average; empty for other arrays.
 ///
 /// group  group of the averaged parameters
 std::string averaged_path(const std::string& path, const std::string& group) {
@@ -40,7 +40,7 @@ void add_values(const StoredArray& array, std::vector<double>& sums) {
   });
 }
 
-/// sums / count, as an array with the type and shape of `like`.
+/// Returns sums / count as an array with the type and shape of `like`.
 StoredArray mean(const std::vector<double>& sums, double count, const StoredArray& like) {
   return visit_elements(like, [&]<class T>(std::span<const T>) {
     std::vector<T> values;
@@ -55,7 +55,7 @@ StoredArray mean(const std::vector<double>& sums, double count, const StoredArra
                         "average checkpoints of one run, or of runs of one config");
 }
 
-/// Whether a key of section model affects only training.
+/// Whether a key of the section `model` affects only training.
 bool is_of_training_only(const std::string& key) {
   return key.ends_with("dropout") || key == "model.stochastic_depth";
 }

@@ -57,7 +57,8 @@ void require_values(const ArrayStore& arrays, const std::string& prefix, const T
   }
 }
 
-/// Copies the arrays of a group to tensors, or the elements of a shard to the shard's tensors.
+/// Copies the arrays of a group to whole tensors, or a shard's elements of the arrays to the
+/// shard's tensors.
 class GroupCopy {
  public:
   /// whole  tensors with the shapes of the arrays, one per range
@@ -71,7 +72,7 @@ class GroupCopy {
     }
   }
 
-  /// Copies into whole tensors, not into ranges of them.
+  /// Copies whole arrays.
   GroupCopy(const std::string& group, const std::vector<NamedTensor>& tensors)
       : GroupCopy({.group = group,
                    .tensors = tensors,
@@ -100,7 +101,7 @@ class GroupCopy {
     require_values(arrays, group_, is_finite, "finite numbers");
   }
 
-  /// Copies the arrays; call check() first. Does not allocate, so that it cannot fail halfway.
+  /// Copies the arrays; call check() first. Does not allocate memory, so it cannot fail halfway.
   void carry_out(const ArrayStore& arrays) {
     for (Target& target : targets_) {
       dispatch(target.tensor.dtype(), [&]<class T>() {
@@ -113,8 +114,8 @@ class GroupCopy {
  private:
   struct Target {
     std::string path;
-    Tensor whole;           ///< has the shape of the array
-    std::size_t begin = 0;  ///< first element of the array that is copied
+    Tensor whole;           ///< tensor with the shape of the array
+    std::size_t begin = 0;  ///< index of the first copied element of the array
     Tensor tensor;
   };
 
@@ -144,7 +145,7 @@ void put_shard(ArrayStore& arrays, const ShardState& state,
   }
 }
 
-/// The copies from `group` to the parameters of a model, and to its buffers.
+/// Lists the copies from `group` to the parameters of a model, and from "buffers/" to its buffers.
 std::vector<GroupCopy> copies_to(const Model& model, const std::string& group) {
   return {GroupCopy(group, model.parameters.list()),
           GroupCopy(buffers_group, model.parameters.buffers())};
@@ -159,7 +160,7 @@ ShardState average_state(const RunParts& run) {
   return {.group = average_group, .tensors = run.average->state(), .ranges = run.average->ranges()};
 }
 
-/// throws  CheckpointError if a mean of squares of an optimizer is negative.
+/// throws  CheckpointError if an element of the optimizer's second moments is negative.
 void require_means_of_squares(const ArrayStore& arrays, const OptimizerOptions& options) {
   const auto is_mean_of_squares = [](double value) { return value >= 0; };
   for (const OptimizerState& state : describe(options.kind).state(options)) {
@@ -216,8 +217,8 @@ std::map<std::string, FileDigest> saved_files(const ArrayStore& arrays) {
   return files;
 }
 
-/// Whether a checkpoint has format version 1, which stored less training state. Missing fields keep
-/// their initial values.
+/// Whether a checkpoint has format version 1, which stores less of the training state. Missing
+/// fields keep their initial values.
 bool is_version_1(const ArrayStore& arrays) { return !arrays.contains("train/history"); }
 
 const std::string pending_path = "train/validation_pending";
@@ -398,7 +399,8 @@ Config saved_config(const ArrayStore& arrays) {
           fmt::format("{}: model.kind `{}` is unknown to this program", arrays.origin(), *kind),
           "use the program that wrote the run");
     }
-    // Hints are for people who write a config. Another program or version wrote this config.
+    // Omits the hint of the config error, which is for authors of a config: another program or
+    // version wrote this config.
     std::vector<Diagnostic> problems = error.diagnostics();
     for (Diagnostic& problem : problems) problem.hint.clear();
     throw CheckpointError(fmt::format("{}: its config cannot be used: {}", arrays.origin(),

@@ -27,32 +27,32 @@ struct RunParts {
   TrainingState& state;
 };
 
-/// Path prefixes of parameters, their averages, buffers and the optimizer's state.
+/// Path prefixes of the parameters, their averages, the buffers and the optimizer's state.
 inline const std::string parameters_group = "parameters/";
 inline const std::string average_group = "average/";
 inline const std::string buffers_group = "buffers/";
 inline const std::string optimizer_group = "optimizer/";
-/// Path of the number of steps of the optimizer.
+/// Path of the optimizer's step count.
 inline const std::string optimizer_steps = "optimizer/steps";
 
-/// State of a process of a parallel run that covers only the elements of its shard.
+/// State that a process of a parallel run stores only for the elements of its shard.
 struct ShardState {
   std::string group;  ///< prefix of the paths
   /// One tensor per parameter for each kind of state, with the elements in `ranges`.
   std::vector<NamedTensor> tensors;
   std::vector<ElementRange> ranges;  ///< the shard's range of each parameter
 
-  /// The path of the array of a tensor.
+  /// The path of a tensor's array in the checkpoint.
   std::string path(std::size_t i) const { return group + tensors[i].name; }
   /// The index of the parameter that a tensor belongs to.
   std::size_t parameter(std::size_t i) const { return i % ranges.size(); }
 };
 
-/// The state of the optimizer, and of the average if the run has one.
+/// The sharded state: the optimizer's, and the weight average's if the run has a weight average.
 std::vector<ShardState> shard_states(const RunParts& run);
 
-/// The arrays of a checkpoint of a run, with whole arrays for shards. Elements that other processes
-/// own are 0.
+/// The arrays of a checkpoint of a run. Sharded state is stored as whole arrays whose elements are
+/// 0 where other processes own them.
 ArrayStore collect_arrays(const RunParts& run);
 
 /// The shape of a tensor as an ArrayShape.
@@ -68,7 +68,7 @@ bool has_other_batches(const Config& before, const Config& now);
 
 /// Copies parameters, optimizer state and training state from a checkpoint into a run created from
 /// its config. Copies only the shard's elements of shard_states(). Checks all arrays before it
-/// changes anything.
+/// changes the run.
 ///
 /// An optimizer that cannot use the saved state, see continues_state(), keeps its current state. If
 /// the checkpoint has no average, the run's average starts from the restored parameters. If it has
@@ -78,27 +78,27 @@ bool has_other_batches(const Config& before, const Config& now);
 ///         unexpected; if a parameter or the optimizer's state is not finite.
 void restore(const ArrayStore& arrays, const RunParts& run);
 
-/// Copies only parameters and buffers. Copies the averages of parameters instead if the checkpoint
-/// has them. throws CheckpointError as restore().
+/// Copies parameters and buffers only. If the checkpoint has averages of the parameters, copies
+/// these instead of the parameters. Throws CheckpointError like restore().
 void restore_model(const ArrayStore& arrays, const Model& model);
 
 /// The config of the run. Process settings, such as `train.threads` and `train.run_dir`, are not
 /// stored and have their defaults.
 Config saved_config(const ArrayStore& arrays);
 std::uint64_t saved_step(const ArrayStore& arrays);
-/// The next batch of the run.
+/// The position of the run's next batch.
 BatchPosition saved_position(const ArrayStore& arrays);
 
-/// A digest of the optimizer state and the averages in a checkpoint.
+/// A digest of the optimizer state and the averaged parameters in a checkpoint.
 std::uint64_t digest_of_shard_states(const ArrayStore& arrays);
 
-/// The identity of the run's data: fingerprint and digests of files.
+/// The identity of the run's data: its fingerprint and the digests of its files.
 DataIdentity data_identity(const ArrayStore& arrays);
 
 /// The vocabularies of the run. throws CheckpointError.
 FixedVocabularies saved_vocabularies(const ArrayStore& arrays);
 
-/// The number of validations since the best one.
+/// The number of validations since the best validation.
 std::uint64_t validations_since_best(const ArrayStore& arrays);
 
 /// The id of the run, see make_run_id(); empty if the checkpoint does not record it.

@@ -53,7 +53,7 @@ struct UserBlock {
   std::uint64_t digest_low = 0;   ///< XXH3-128 of all bytes after this block, bits 0 to 63
   std::uint64_t digest_high = 0;  ///< bits 64 to 127
   std::array<std::byte, 448> zeros{};
-  std::uint64_t checksum = 0;  ///< XXH3-64 of the bytes before it
+  std::uint64_t checksum = 0;  ///< XXH3-64 of the preceding bytes of the block
 };
 constexpr std::size_t block_size = 512;
 static_assert(sizeof(UserBlock) == block_size);
@@ -62,7 +62,7 @@ std::uint64_t checksum_of(const UserBlock& block) {
   return XXH3_64bits(&block, offsetof(UserBlock, checksum));
 }
 
-/// XXH3-128 of several pieces of bytes.
+/// XXH3-128 of the concatenation of several byte ranges.
 class Digest {
  public:
   Digest() : state_(XXH3_createState()) {
@@ -146,7 +146,8 @@ UserBlock read_user_block(const OpenFile& file, const std::filesystem::path& pat
   return block;
 }
 
-/// Compares the digest of all bytes after the user block. throws DamagedCheckpoint.
+/// Compares the digest with the bytes after the user block. Throws DamagedCheckpoint if they
+/// differ.
 void require_digest(const UserBlock& block, const OpenFile& file) {
   constexpr std::size_t chunk = std::size_t{1} << 20;
   std::vector<std::byte> bytes(std::min<std::uint64_t>(chunk, file.size()));
@@ -164,12 +165,12 @@ void require_digest(const UserBlock& block, const OpenFile& file) {
 
 // ---- Writing.
 
-/// The parts of a file that libhdf5 writes when it allocates arrays without writing them: headers
-/// and names. Bytes that were never written are 0.
+/// Records the parts of a file that libhdf5 writes when it allocates arrays without writing their
+/// elements: headers and names. Bytes that were never written are 0.
 ///
-/// libhdf5 only lays the file out in memory, because it would write each header and each small
-/// array with a separate system call, in arbitrary order, and may crash after a failed write.
-/// write_checkpoint() computes the digest and writes the file in a few large pieces instead.
+/// libhdf5 lays out the file only in memory. On disk, it would write each header and each small
+/// array with a separate system call, in arbitrary order, and might crash after a failed write.
+/// Instead, write_checkpoint() computes the digest and writes the file in a few large pieces.
 class HeaderFile : public hdf5::VirtualFile {
  public:
   void read(std::uint64_t offset, std::span<std::byte> bytes) override {
@@ -193,7 +194,8 @@ class HeaderFile : public hdf5::VirtualFile {
   static constexpr std::size_t page_size = 4096;
   using Page = std::array<std::byte, page_size>;
 
-  /// Calls use(page, offset in the page, part of `bytes` for the page) for each page of the range.
+  /// Calls use(page, offset in the page, the part of `bytes` in that page) for each page of the
+  /// range.
   template <class Byte, class Use>
   void for_each_page(std::uint64_t offset, std::span<Byte> bytes, const Use& use) {
     while (!bytes.empty()) {
@@ -255,7 +257,7 @@ class DatasetMaker {
     hdf5::require(H5Pset_obj_track_times(dataset_.get(), false), "disable timestamps");
   }
 
-  /// Returns the offset of the array in the file; nullopt if it has no elements.
+  /// Returns the offset of the array in the file, or nullopt if it has no elements.
   std::optional<std::uint64_t> create(const hdf5::File& file, const std::string& path,
                                       const StoredArray& array) const {
     const bool text = is_written_as_string(array);
@@ -304,7 +306,7 @@ std::vector<Piece> lay_out(const ArrayStore& arrays, HeaderFile& header) {
 /// The content of a whole file. The arrays are not copied.
 struct FileContent {
   std::vector<std::byte> headers;  ///< all parts between the arrays, the user block first
-  std::vector<Bytes> pieces{};     ///< in the order of the file
+  std::vector<Bytes> pieces{};     ///< in file order
 };
 
 FileContent interleave(const std::vector<Piece>& arrays, HeaderFile& header) {

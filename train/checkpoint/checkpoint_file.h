@@ -7,25 +7,26 @@
 #include "data/io/file.h"
 #include "train/checkpoint/array_store.h"
 
-/// Checkpoint files: an HDF5 file of arrays after a user block of 512 bytes, which detects damage.
-/// train/checkpoint/format.md describes the format.
+/// Reads and writes checkpoint files: a user block of 512 bytes with digests that detect damage,
+/// followed by an HDF5 file of arrays. train/checkpoint/format.md describes the format.
 namespace tapestry {
 
-/// The format version that this program writes. It reads this version and all earlier versions.
+/// The format version that this program writes. The program reads this version and all earlier
+/// versions.
 inline constexpr std::uint32_t checkpoint_format_version = 4;
 
-/// Writes arrays to a checkpoint file with write_file_durably(), without copying them. The same
-/// arrays and the same version of libhdf5 give the same bytes.
+/// Writes arrays to a checkpoint file with write_file_durably(), without copying them. Equal arrays
+/// give equal files for the same version of libhdf5.
 ///
-/// throws  OutputError as write_file_durably(); OutputError before `path` is changed if HDF5 cannot
-///         store the arrays; std::bad_alloc.
+/// throws  OutputError like write_file_durably(), or before `path` is changed if HDF5 cannot store
+///         the arrays; std::bad_alloc.
 void write_checkpoint(const std::filesystem::path& path, const ArrayStore& arrays,
                       FileSystem& files = posix_file_system());
 
 /// Reads a checkpoint of any format version. Compares the digest before libhdf5 reads the file.
 /// Allocates about the size of the file.
 ///
-/// max_size  maximum size of the file in bytes; 0: the memory of this machine
+/// max_size  maximum size of the file in bytes; 0 means the memory of this machine
 /// throws    DamagedCheckpoint if the content is not an intact checkpoint or a disk read fails;
 ///           CheckpointError if the file cannot be opened, is larger than `max_size` or needs
 ///           another version of the program; std::bad_alloc.

@@ -18,7 +18,7 @@ struct FileChange {
 
 /// The files of a corpus that have changed, are new or are missing.
 ///
-/// before  the files when the run began
+/// before  the files at the start of the run
 std::vector<FileChange> changes_between(const DataIdentity& before, const Corpus& corpus);
 
 /// The subword files of a config that differ from the subword models in `words`. Ignores unreadable

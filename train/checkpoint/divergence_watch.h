@@ -7,7 +7,7 @@
 
 namespace tapestry {
 
-/// Detects divergence of a run, as opposed to a noisy loss.
+/// Detects divergence of a run and tolerates a noisy loss.
 ///
 /// Divides the losses of the steps into windows of equal length, and computes mean and standard
 /// deviation of each window. A window is bad if its mean is more than twice the loss of a uniform
@@ -25,7 +25,7 @@ namespace tapestry {
 /// The result depends only on the losses, so it is the same for resumed and uninterrupted runs.
 class DivergenceWatch {
  public:
-  /// The size of the complete state, for a checkpoint.
+  /// The number of values that a checkpoint stores.
   static constexpr std::size_t state_size = 9;
   using State = std::array<double, state_size>;
 
@@ -38,7 +38,7 @@ class DivergenceWatch {
   /// loss      must be finite
   /// guessing  loss of a uniform prediction
   /// window    steps per window; 0 disables the check. May change between calls: the current window
-  ///           ends when it has at least `window` steps.
+  ///           ends once it has at least `window` steps.
   bool add(double loss, double guessing, std::size_t window);
 
   double best_mean() const { return best_.mean; }
@@ -58,7 +58,7 @@ class DivergenceWatch {
   std::uint64_t windows_ = 0;          ///< number of completed windows
   double first_mean_ = 0.0, last_mean_ = 0.0;
   Level best_{};
-  std::uint64_t bad_windows_ = 0;  ///< number of consecutive bad windows up to the last one
+  std::uint64_t bad_windows_ = 0;  ///< number of consecutive bad windows up to the latest window
 };
 
 }  // namespace tapestry

@@ -42,7 +42,8 @@ bool is_score_name(std::string_view name) {
 }
 
 bool is_number(std::string_view text) {
-  // parse_number() also accepts texts that MetricsTable never writes, such as "infinity".
+  // Needed because parse_number() also accepts texts that MetricsTable never writes, such as
+  // "infinity".
   const bool has_letters = std::ranges::any_of(text, [](char c) { return c > '9' && c != 'e'; });
   if (has_letters) return text == "nan" || text == "-nan" || text == "inf" || text == "-inf";
   return parse_number<double>(text).has_value();
@@ -118,7 +119,7 @@ class MetricsReader {
   std::size_t line_number_ = 0;
 };
 
-/// The value of a score as text, empty if the task did not compute it.
+/// The value of a score as text; empty if the task did not compute the score.
 std::string score_text(const Scores& scores, const std::string& name) {
   const auto score = scores.others.find(name);
   return score == scores.others.end() ? "" : fmt::format("{}", score->second);

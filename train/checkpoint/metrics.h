@@ -32,16 +32,17 @@ struct TrainMetrics {
 ///   step,epoch,split,loss,perplexity,token_accuracy,exact_match,learning_rate,gradient_norm,
 ///   target_tokens
 ///
-/// Columns for other scores of the run's task follow, such as span_f1. They are empty in training
-/// rows.
+/// Columns for other scores of the run's task follow, such as span_f1. These columns are empty in
+/// training rows.
 class MetricsTable {
  public:
-  /// score_names  columns for entries of Scores::others except exact_match, of a-z, 0-9 and _
+  /// score_names  names of columns for entries of Scores::others except exact_match; their
+  ///              characters are a-z, 0-9 and _
   explicit MetricsTable(const std::vector<std::string>& score_names = {});
   /// A table that starts with the rows of `csv`.
   ///
   /// place   prefix of error messages
-  /// throws  CheckpointError if the text is not a valid table, as require_metrics().
+  /// throws  CheckpointError like require_metrics() if the text is not a valid table.
   explicit MetricsTable(std::string csv, std::string_view place = "metrics");
 
   void add(const TrainMetrics& row);
@@ -50,7 +51,7 @@ class MetricsTable {
   const std::string& csv() const { return csv_; }
   /// Removes the rows in the bytes [begin, end) of csv().
   void erase(std::size_t begin, std::size_t end);
-  /// Writes the whole table; throws OutputError.
+  /// Writes the whole table. Throws OutputError.
   void write(const std::filesystem::path& path, FileSystem& files = posix_file_system()) const;
 
  private:
@@ -64,8 +65,8 @@ class MetricsTable {
 /// column  name of a column; the result is empty for an unknown name
 std::map<std::uint64_t, double> validation_values(const std::string& csv, std::string_view column);
 
-/// The value of a score. NaN if it was not computed, for example because it is undefined for the
-/// labels of the set.
+/// The value of a score; NaN if it was not computed, for example because it is undefined for the
+/// labels of the data set.
 ///
 /// metric  a value of train.best_metric
 double score_value(const Scores& scores, const std::string& metric);
@@ -78,20 +79,20 @@ inline bool is_better(std::string_view metric, double a, double b) {
   return metric == "loss" || metric == "perplexity" ? a < b : a > b;
 }
 
-/// The steps of validations with a finite value of a score, from best to worst, and from early to
-/// late for equal values.
+/// The steps of validations with a finite value of a score, from best to worst; equal values from
+/// early to late.
 ///
 /// csv     a valid table
 /// metric  a value of train.best_metric
 std::vector<std::uint64_t> best_validations(const std::string& csv, std::string_view metric);
 
-/// The start of the first line of every metrics.csv.
+/// The text with which the first line of every metrics.csv begins.
 inline constexpr std::string_view metrics_heading =
     "step,epoch,split,loss,perplexity,token_accuracy,exact_match,learning_rate,gradient_norm,"
     "target_tokens";
 
 /// Checks the text of a metrics.csv: a heading and rows of numbers in the format of MetricsTable,
-/// each with '\n' at its end. `nan` and `inf` are valid, since a loss can be NaN or infinite.
+/// each ending with '\n'. `nan` and `inf` are valid, since a loss can be NaN or infinite.
 ///
 /// place    prefix of error messages
 /// returns  the names of the columns after metrics_heading

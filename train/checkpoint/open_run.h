@@ -28,18 +28,19 @@ std::optional<std::string> recorded_run_id(const RunDirectory& directory);
 /// from `config.yaml`. Accepts checkpoints without an id (before format version 3).
 std::optional<NewestCheckpoint> read_newest_of_run(const RunDirectory& directory);
 
-/// The checkpoint of a step. throws CheckpointError, also if it does not belong to the run.
+/// The checkpoint of a step. Throws CheckpointError if it cannot be used or does not belong to the
+/// run.
 ArrayStore read_checkpoint_of_run(const RunDirectory& directory, std::uint64_t step);
 
-/// The checkpoint of a step that another machine has written. Over a network file system it may
-/// appear late, so retries for up to `timeout` while the checkpoint is unusable.
+/// Reads the checkpoint of a step that another machine has written. Network file systems may show
+/// it late, so the function retries for up to `timeout` while the checkpoint is unusable.
 ArrayStore await_checkpoint_of_run(const RunDirectory& directory, std::uint64_t step,
                                    std::chrono::milliseconds timeout);
 
 /// Where the parameters of a model come from, for messages to users.
 struct ModelOrigin {
   std::string place;   ///< a checkpoint and its step, or a config
-  std::string choice;  ///< why this checkpoint was chosen if the run has a newer one; else empty
+  std::string choice;  ///< why an older checkpoint of the run was chosen; otherwise empty
 
   /// "runs/copy/checkpoints/step-00000900.h5, step 900 (the best checkpoint ...)"
   std::string in_words() const;
@@ -49,13 +50,13 @@ struct ModelOrigin {
 struct OpenedCheckpoint {
   std::filesystem::path path;
   ArrayStore arrays;
-  std::string choice;  ///< as in ModelOrigin
+  std::string choice;  ///< see ModelOrigin
 };
 
-/// Opens a checkpoint file, or the best checkpoint of a run. Of a run, chooses the average at its
-/// end (train.average_last) if it is better than the best checkpoint, and the newest checkpoint if
-/// no best checkpoint is recorded. Skips unusable checkpoints of a run with a warning on standard
-/// error.
+/// Opens a checkpoint file, or the best checkpoint of a run. For a run, prefers the average from
+/// its end (train.average_last) if it is better than the best checkpoint, and opens the newest
+/// checkpoint if no best checkpoint is recorded. Skips unusable checkpoints of a run and prints a
+/// warning to standard error.
 ///
 /// run     path of a checkpoint file, a run directory or its folder of checkpoints
 /// throws  CheckpointError if no checkpoint is found or it cannot be used.

@@ -21,7 +21,7 @@
 namespace tapestry {
 namespace {
 
-constexpr std::size_t max_names = 8;  // in a line of a report
+constexpr std::size_t max_names = 8;  // names per line of a report
 
 bool is_float(const StoredArray& array) {
   return array.type == ElementType::float32 || array.type == ElementType::float64;
@@ -37,7 +37,7 @@ void copy_array(const StoredArray& from, Tensor to) {
   });
 }
 
-/// Matches the arrays of a group of a file with tensors of a model.
+/// Matches the arrays in a group of a file with the tensors of a model.
 class Group {
  public:
   Group(const ArrayStore& arrays, std::string prefix, const std::vector<NamedTensor>& tensors)
@@ -85,7 +85,7 @@ class Group {
   const std::vector<NamedTensor>& tensors_;
 };
 
-/// The parameters in `group` of the file, and the buffers.
+/// Matches the parameters in `group` of the file, and the buffers.
 std::array<Group, 2> model_groups(const ArrayStore& arrays, const std::string& group,
                                   const Parameters& parameters) {
   return {Group(arrays, group, parameters.list()),
@@ -110,7 +110,8 @@ LoadReport compare_model(std::span<const Group> groups, const std::filesystem::p
   return report;
 }
 
-/// throws  CheckpointError unless the group has exactly the tensors of an optimizer and its steps.
+/// throws  CheckpointError unless the group has exactly the tensors and the step count of an
+///         optimizer.
 void require_same_optimizer(const Group& group, const std::filesystem::path& path) {
   LoadReport report;
   group.compare(report);

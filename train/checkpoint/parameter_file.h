@@ -16,7 +16,7 @@ class ArrayStore;
 /// `parameters/NAME` and `buffers/NAME` (train/checkpoint/format.md). After a crash at any time,
 /// `path` is either the complete old file or the complete new file.
 ///
-/// throws  OutputError if the file cannot be written; an existing file is then unchanged.
+/// throws  OutputError if the file cannot be written; an existing file stays unchanged.
 void save_parameters(const Parameters& parameters, const std::filesystem::path& path);
 
 /// Also saves the state of an optimizer, so that a custom training loop can continue
@@ -42,7 +42,7 @@ struct LoadReport {
   bool complete() const { return missing.empty() && unexpected.empty() && other_shape.empty(); }
 };
 
-/// A line with the number of loaded tensors, and a line for each list that is not empty:
+/// One line with the number of loaded tensors, and one line for each non-empty list of mismatches:
 ///
 ///     12 tensors loaded
 ///     missing in the file: head.weight, head.bias
@@ -57,20 +57,22 @@ struct LoadOptions {
 /// to the model's element type.
 ///
 /// path    a file of save_parameters(), or a checkpoint of a run. If the checkpoint has averages of
-///         the parameters (train.ema_decay), loads these.
+///         the parameters (train.ema_decay), loads the averages.
 /// throws  CheckpointError, with an unchanged model, if the file cannot be read or is damaged; if
-///         no tensor matches; with the report if `strict` and the report is not complete.
+///         no tensor matches; with the report as its message if `strict` and the report is not
+///         complete.
 LoadReport load_parameters(Parameters& parameters, const std::filesystem::path& path,
                            const LoadOptions& options = {});
 
 /// Copies all parameters and buffers and the state of an optimizer, to continue training.
 ///
-/// optimizer  has the kind and options of the saved optimizer. Adam and AdamW have the same state;
-///            Sgd with and without momentum do not.
+/// optimizer  has the kind and options of the saved optimizer. Adam and AdamW have interchangeable
+///            state; Sgd with and without momentum do not.
 /// path       a file of save_parameters() with an optimizer, or a checkpoint of a run. Loads the
 ///            parameters of a checkpoint, not their averages.
-/// throws     CheckpointError, with unchanged parameters and optimizer, as load_parameters() with
-///            `strict`; if the file has no optimizer state or the state of another optimizer.
+/// throws     CheckpointError like load_parameters() with `strict`, and if the file has no
+///            optimizer state or the state of a different optimizer. The parameters and the
+///            optimizer are then unchanged.
 void load_parameters(Parameters& parameters, Optimizer& optimizer,
                      const std::filesystem::path& path);
 

@@ -57,7 +57,8 @@ std::string remedy(const ConfigDifference& difference) {
 
 /// A text table with the columns key, checkpoint, config and how to permit the change.
 std::string table(const std::vector<ConfigDifference>& differences) {
-  std::size_t key = 3, checkpoint = 10, config = 6;  // widths; at least the widths of the headings
+  // Column widths, at least the widths of the headings.
+  std::size_t key = 3, checkpoint = 10, config = 6;
   for (const ConfigDifference& row : differences) {
     key = std::max(key, row.key.size());
     checkpoint = std::max(checkpoint, row.checkpoint.size());
@@ -78,7 +79,7 @@ bool is_allowed(const ResumeRequest& request, const std::string& key) {
   return std::ranges::find(request.allowed, key) != request.allowed.end();
 }
 
-/// The config to resume with: a config file or the saved config, with overrides.
+/// The config to resume with: a config file or the saved config, plus overrides.
 Config config_to_resume_with(const ResumeRequest& request, const Config& before) {
   if (request.config.empty()) {
     // A renamed run directory may have a name that a config cannot contain.
@@ -92,7 +93,8 @@ Config config_to_resume_with(const ResumeRequest& request, const Config& before)
   Config config = load_config(request.config, request.overrides);
   if (request.keeps_run_dir) config.train.run_dir = before.train.run_dir;
   keep_resolved_percentages(config, before, request.allowed);
-  // decay_steps 0 means train.steps. The saved config has the number from the start of the run.
+  // decay_steps 0 means train.steps. The saved config has the train.steps of the original run in
+  // its place.
   const bool new_decay =
       config.schedule.kind == ScheduleKind::cosine && is_allowed(request, "schedule.decay_steps");
   if (config.schedule.decay_steps == 0 && !new_decay) {
@@ -101,12 +103,12 @@ Config config_to_resume_with(const ResumeRequest& request, const Config& before)
   return config;
 }
 
-/// throws  ConfigError if a run gets more steps and they are after the end of its decay, where the
-///         learning rate is 0.
+/// throws  ConfigError if train.steps was raised beyond the end of the decay, where the learning
+///         rate is 0.
 void require_longer_decay(const std::string& run, const Config& before, const Config& config) {
   const ScheduleOptions& schedule = config.schedule;
   const std::size_t steps = config.train.steps;
-  const std::size_t end = schedule.decay_steps;  // 0: train.steps
+  const std::size_t end = schedule.decay_steps;  // 0 means train.steps
   const bool ends_at_0 = schedule.kind == ScheduleKind::cosine && schedule.min_learning_rate == 0.0;
   const bool new_decay =
       schedule.kind != before.schedule.kind || end != before.schedule.decay_steps;

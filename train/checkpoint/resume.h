@@ -16,7 +16,7 @@
 ///     const RunDirectory run = find_run("runs/copy");
 ///     ResumePlan plan =
 ///         plan_resume(run, *read_newest_of_run(run), {.overrides = {"train.steps=900"}});
-///     // ... a Trainer of plan.config, which resumes from plan.checkpoint.arrays
+///     // ... create a Trainer of plan.config, which resumes from plan.checkpoint.arrays
 namespace tapestry {
 
 /// The rule for a key such as `train.steps`; nullopt if the key does not exist.
@@ -40,10 +40,10 @@ ConfigChanges sort_changes(const std::string& run, const std::vector<ConfigDiffe
 
 /// The user's settings for a resumed run.
 struct ResumeRequest {
-  std::string config{};                  ///< path of a config file; empty: the saved config
+  std::string config{};                  ///< path of a config file; empty for the saved config
   std::vector<std::string> overrides{};  ///< section.key=value
   std::vector<std::string> allowed{};    ///< keys that may change although they affect results
-  bool keeps_run_dir = true;             ///< whether to ignore train.run_dir of a config file
+  bool keeps_run_dir = true;             ///< whether to ignore the config file's train.run_dir
 };
 
 /// The checkpoint to resume from and the config to resume with.
@@ -55,28 +55,28 @@ struct ResumePlan {
 };
 
 /// Plans how to resume a run from its newest checkpoint. If the config has train.epochs, call
-/// resolve_epochs() when the data are known, then require_allowed_changes() again.
+/// resolve_epochs() after loading the data, then require_allowed_changes() again.
 ///
-/// throws  ConfigError as load_config() and require_allowed_changes(); CheckpointError if the saved
-///         config cannot be used.
+/// throws  ConfigError like load_config() and require_allowed_changes(); CheckpointError if the
+///         saved config cannot be used.
 ResumePlan plan_resume(const RunDirectory& directory, NewestCheckpoint checkpoint,
                        const ResumeRequest& request);
 
 /// Sets the changes of a plan. If train.epochs is not resolved yet, assumes that the number of
 /// steps is unchanged.
 ///
-/// throws  ConfigError as sort_changes(); if the run gets more steps and they are after the end of
-///         its decay, where the learning rate is 0.
+/// throws  ConfigError like sort_changes(), and if train.steps was raised beyond the end of the
+///         decay, where the learning rate is 0.
 void require_allowed_changes(ResumePlan& plan, const ResumeRequest& request);
 
-/// Why no steps are left to train, such as "12 of 12 steps"; empty if steps are left.
+/// The reason why no steps are left to train, such as "12 of 12 steps"; empty if steps are left.
 std::string reason_of_end(const ResumePlan& plan);
 
 /// Warnings about newer checkpoints that were skipped.
 std::vector<std::string> warnings_of_fallback(const ResumePlan& plan);
 
-/// Changes that affect the results, one line each for log and history: permitted changes of the
-/// config, a reset optimizer state, a restarted epoch, other arithmetic of this process.
+/// Changes that affect the results, one line each, for the log and the history: permitted changes
+/// of the config, a reset optimizer state, a restarted epoch, different arithmetic in this process.
 std::vector<std::string> describe_effects(const ResumePlan& plan);
 
 }  // namespace tapestry

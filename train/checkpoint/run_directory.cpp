@@ -57,7 +57,7 @@ void rename_folder(const std::filesystem::path& path, FileSystem& files) {
   files.rename(path.c_str(), (path.string() + ".folder").c_str());
 }
 
-/// The steps to keep regardless of age. Some may have no checkpoint.
+/// The steps to keep regardless of age, including steps that may have no checkpoint.
 ///
 /// steps  steps with a checkpoint, in ascending order
 std::set<std::uint64_t> kept_steps(const std::vector<std::uint64_t>& steps,
@@ -194,7 +194,7 @@ std::vector<std::string> RunDirectory::file_names(const std::filesystem::path& f
     return files_.list(folder.c_str(), names);
   });
   if (result != 0 && errno == ENOMEM) throw std::bad_alloc();
-  // ENOTDIR, a file at the path of the folder, also means that there are no checkpoints.
+  // ENOTDIR means that a file has the path of the folder, so the run has no checkpoints.
   if (result != 0 && errno != ENOENT && errno != ENOTDIR) {
     const int code = errno;
     const bool is_limit = code == EMFILE || code == ENFILE;
@@ -208,7 +208,7 @@ std::vector<std::string> RunDirectory::file_names(const std::filesystem::path& f
   return names;
 }
 
-/// Returns reasons why checkpoints could not be deleted.
+/// Returns the reasons why some checkpoints could not be deleted.
 std::vector<std::string> RunDirectory::prune(std::uint64_t newest, const Retention& retention) {
   std::vector<std::string> problems;
   auto old = steps();

@@ -19,7 +19,7 @@ namespace tapestry {
 struct Retention {
   std::size_t keep_last = 2;           ///< number of newest checkpoints to keep, >= 1
   std::vector<std::uint64_t> steps{};  ///< steps to keep regardless of age
-  /// Steps from best to worst. Keeps the first `keep_best` of them that have a checkpoint.
+  /// Steps from best to worst. Keeps the first `keep_best` of these steps that have a checkpoint.
   std::vector<std::uint64_t> best_first{};
   std::size_t keep_best = 0;
 };
@@ -37,7 +37,7 @@ struct NewestCheckpoint {
   std::vector<Rejected> rejected;  ///< newest first
 };
 
-class RunLock;  // train/checkpoint/run_lock.h
+class RunLock;  // see train/checkpoint/run_lock.h
 
 /// The checkpoints of a run: RUN/checkpoints/step-00001234.h5, with at least 8 digits. The newest
 /// checkpoint is the one with the highest step in its name. A process must hold a RunLock to write.
@@ -62,18 +62,18 @@ class RunDirectory {
   /// Creates cache_folder() if it does not exist, and returns it. throws OutputError.
   std::filesystem::path create_cache_folder();
 
-  /// Locks the run for this object and its copies. throws as RunLock.
+  /// Locks the run for this object and its copies. Throws like the constructor of RunLock.
   void lock();
 
-  /// If lock() was called, checks that the run is still locked. Call it before every save. throws
-  /// as RunLock::require_held().
+  /// If lock() was called, checks that the run is still locked. Call it before every save. Throws
+  /// like RunLock::require_held().
   void require_lock() const;
 
-  /// The steps with a checkpoint file, which may be damaged, in ascending order. Empty if the
-  /// folder does not exist. throws CheckpointError if the folder cannot be listed.
+  /// The steps that have a checkpoint file, which may be damaged, in ascending order. Empty if the
+  /// folder does not exist. Throws CheckpointError if the folder cannot be listed.
   std::vector<std::uint64_t> steps() const;
 
-  /// A check that throws UnusableCheckpoint to skip the checkpoint of a step.
+  /// A check of a step's checkpoint. Throws UnusableCheckpoint to skip the checkpoint.
   using Requirement = std::function<void(std::uint64_t step, const ArrayStore& arrays)>;
 
   /// Reads the newest usable checkpoint; nullopt if the run has no checkpoints. Skips checkpoints
@@ -88,7 +88,7 @@ class RunDirectory {
   /// counts nor deletes checkpoints of later steps, which are damaged or belong to an abandoned
   /// continuation of the run. Renames a folder at the path of the checkpoint to NAME.folder.
   ///
-  /// returns  reasons why old checkpoints could not be deleted, although the new one was written
+  /// returns  reasons why old checkpoints could not be deleted after the new checkpoint was written
   /// throws   OutputError if the checkpoint was not written; std::invalid_argument if keep_last is
   ///          0.
   std::vector<std::string> save(std::uint64_t step, const ArrayStore& arrays,
@@ -101,7 +101,7 @@ class RunDirectory {
   /// Result of deleting temporary files left by crashes.
   struct StrayTemporaries {
     std::vector<std::filesystem::path> removed;
-    std::vector<std::string> problems;  ///< why others could not be deleted
+    std::vector<std::string> problems;  ///< why other files could not be deleted
   };
 
   /// Deletes temporary files left by crashes in the run directory, its folder of checkpoints and
@@ -118,7 +118,8 @@ class RunDirectory {
   std::shared_ptr<RunLock> lock_;
 };
 
-/// The run of a folder, which is either a run directory or its folder `checkpoints`.
+/// The run that a folder belongs to. The folder is either a run directory or its folder
+/// `checkpoints`.
 RunDirectory find_run(const std::filesystem::path& folder);
 
 /// Maximum size of a text file of a run directory that is read as a whole, in bytes.
@@ -130,8 +131,8 @@ inline constexpr std::uint64_t max_run_file_bytes = std::uint64_t{1} << 30;
 /// throws  FileError if it is not a regular file, larger than `max_run_file_bytes`, or unreadable
 std::optional<std::string> read_run_file(const std::filesystem::path& path);
 
-/// The last `max_bytes` bytes, or fewer, of a text file of any size, such as a log; nullopt if it
-/// is missing. Never blocks, not even for a named pipe.
+/// At most the last `max_bytes` bytes of a text file of any size, such as a log; nullopt if it is
+/// missing. Never blocks, not even for a named pipe.
 ///
 /// throws  FileError if it is not a regular file, or unreadable
 std::optional<std::string> read_end_of_run_file(const std::filesystem::path& path,

@@ -12,7 +12,7 @@
 namespace tapestry {
 namespace {
 
-/// The lines `key: value` of the keys that identify a run.
+/// The keys that identify a run, as lines `key: value`.
 std::string identifying_lines(const Config& config) {
   std::string lines;
   for (const Field& field : fields_of(config)) {

@@ -28,7 +28,7 @@ std::string holder_text() {
                      format_time(std::time(nullptr)));
 }
 
-/// The first line that the holder of the lock wrote.
+/// The first line of the lock file, which the holder of the lock wrote.
 std::string read_holder(FileSystem& files, int fd) {
   std::array<char, 512> text{};
   const ssize_t count = files.pread(fd, text.data(), text.size(), 0);

@@ -14,7 +14,7 @@ namespace tapestry {
 class RunLock {
  public:
   /// run_directory  must exist.
-  /// throws         RunDirectoryInUse, naming the holder, if another process has the lock;
+  /// throws         RunDirectoryInUse, which names the holder, if another process has the lock;
   ///                OutputError if the file cannot be created or locked, or is a symbolic link.
   explicit RunLock(std::filesystem::path run_directory, FileSystem& files = posix_file_system());
 
@@ -34,7 +34,7 @@ class RunLock {
   FileDescriptor descriptor_;
 };
 
-/// Whether a process holds the lock of a run. Does not take the lock. False if `.lock` cannot be
+/// Whether a process holds the lock of a run. Does not acquire the lock. False if `.lock` cannot be
 /// read.
 bool is_locked(const std::filesystem::path& run_directory);
 

@@ -13,10 +13,10 @@ namespace tapestry {
 
 /// Whether a run is running, or how it ended.
 enum class RunPhase {
-  running,   ///< a process holds its lock
-  finished,  ///< it has done all steps, or stopped early (train.patience)
-  failed,    ///< its log ends with an error
-  stopped    ///< it was interrupted and can be resumed
+  running,   ///< a process holds the run's lock
+  finished,  ///< all steps are done, or train.patience ended the run early
+  failed,    ///< the log ends with an error
+  stopped    ///< the run was interrupted and can be resumed
 };
 
 /// "running", ...
@@ -26,10 +26,10 @@ std::string_view phase_name(RunPhase phase);
 struct RunState {
   std::filesystem::path path;
   RunPhase phase = RunPhase::stopped;
-  std::string holder{};          ///< `pid 13722 on vm since ...` of a running run
-  std::uint64_t step = 0;        ///< last step in train.log or of a checkpoint
-  std::uint64_t steps = 0;       ///< train.steps; 0 if unknown
-  std::string metric{};          ///< train.best_metric
+  std::string holder{};     ///< process that holds the lock, such as `pid 13722 on vm since ...`
+  std::uint64_t step = 0;   ///< last step in train.log, or step of a later checkpoint
+  std::uint64_t steps = 0;  ///< train.steps; 0 if unknown
+  std::string metric{};     ///< train.best_metric
   std::optional<double> best{};  ///< best value of `metric` in metrics.csv
   std::optional<std::uint64_t> best_step{};
   std::string problem{};  ///< the error of a failed run, or why a file could not be read
@@ -40,7 +40,7 @@ struct RunState {
 bool is_run_directory(const std::filesystem::path& folder);
 
 /// Reads the state of the run in a directory, without locking or writing. If a file cannot be read,
-/// its values keep their defaults, and `problem` has the reason.
+/// the values from it keep their defaults, and `problem` states the reason.
 RunState read_run_state(const std::filesystem::path& run);
 
 /// The run directories in `folder`, including `folder` itself, down to `depth` levels below it,

@@ -24,14 +24,14 @@ struct RunningLoss {
   std::uint64_t tokens = 0;
 };
 
-/// The state before the end of a run logged and validated the last step although neither was due. A
-/// run that continues with more steps starts from this state, so that it writes the same bytes as a
-/// run that had these steps from the start.
+/// The state before a run, at its end, logged and validated the last step although neither was due.
+/// A run that continues with more steps starts from this state, so that it writes the same bytes as
+/// a run that had these steps from the start.
 struct BeforeEnd {
   RunningLoss running{};
   double best_value = std::numeric_limits<double>::infinity();
   std::optional<std::uint64_t> best_step{};
-  std::uint64_t metrics_begin = 0;  ///< bytes of the metrics table that hold the added rows
+  std::uint64_t metrics_begin = 0;  ///< byte range of the added rows in the metrics table
   std::uint64_t metrics_end = 0;
 };
 
@@ -40,9 +40,9 @@ struct BeforeEnd {
 struct TrainingState {
   std::string run_id;        ///< see make_run_id(); constant over the run
   std::uint64_t step = 0;    ///< number of optimizer steps done, including skipped steps
-  BatchPosition position{};  ///< the next batch
+  BatchPosition position{};  ///< position of the next batch
   RunningLoss running{};
-  /// Best value of train.best_metric so far; infinity before the first.
+  /// Best value of train.best_metric so far; infinity before the first value.
   double best_value = std::numeric_limits<double>::infinity();
   std::optional<std::uint64_t> best_step{};  ///< step of the best value
   std::uint64_t validations_since_best = 0;
@@ -62,15 +62,16 @@ struct TrainingState {
   ///
   /// metric  train.best_metric
   /// value   value of the metric; the first best value must be finite
-  /// is_due  whether train.validate_every makes the validation due; false if only the end of the
-  ///         run does
+  /// is_due  whether train.validate_every makes the validation due; false if it is done only
+  ///         because the run ends
   bool compare_validation(const std::string& metric, double value, bool is_due);
 
   /// Calls `add` to add the rows of `metrics` that are written only at the end of a run. Sets
   /// `before_end`, so that revert_end_rows() can remove them.
   void add_end_rows(const std::function<void()>& add);
 
-  /// Removes these rows and restores `before_end`, for a run that continues.
+  /// Removes the rows added by add_end_rows() and restores the state in `before_end`, for a run
+  /// that continues.
   void revert_end_rows();
 };
 
@@ -84,7 +85,7 @@ bool is_further_best(std::uint64_t step, const std::string& metrics_csv,
 /// The steps whose checkpoints are averaged if a run ends after `step` (train.average_last): this
 /// step and the latest scheduled steps before it (train.save_every), in ascending order. Does not
 /// include saves caused by signals or validations, so that resumed and uninterrupted runs average
-/// the same checkpoints. Empty without averaging.
+/// the same checkpoints. Empty if the run does not average checkpoints.
 std::vector<std::uint64_t> steps_to_average(std::uint64_t step, const TrainOptions& options);
 
 /// The checkpoints to keep when the checkpoint of `state` is saved.

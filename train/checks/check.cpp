@@ -49,13 +49,13 @@ CheckResult run_check(const Check& check, const CheckContext& context) {
 
 std::span<const Check> all_checks() {
   static constexpr Check all[] = {
-      {"causality", "an output depends on no later input and on no padding", causality},
-      {"padding", "more padding changes nothing", padding},
-      {"permutation", "examples in another order have the same outputs", permutation},
-      {"threads", "any number of threads gives the same bits", threads},
+      {"causality", "outputs do not depend on later inputs or on padding", causality},
+      {"padding", "more padding does not change the outputs", padding},
+      {"permutation", "outputs do not depend on the order of the examples", permutation},
+      {"threads", "results are bit-identical for any number of threads", threads},
       {"accumulation", "the gradients of two half batches add up to the gradients of the whole",
        gradient_accumulation},
-      {"repetition", "a repeated step has the same bits, and gradients add up", repeated_step},
+      {"repetition", "a repeated step is bit-identical, and gradients accumulate", repeated_step},
       {"precision", "float32 agrees with float64", precision},
       {"initial loss", "before training, the cross entropy is near ln(vocabulary)", initial_loss},
       {"overfitting", "the model overfits a few examples", overfit_batch},

@@ -17,9 +17,9 @@
 #include "layers/basic_layers.h"
 #include "layers/model.h"
 
-/// The properties that `tapestry check` verifies, to find errors in a model that throw no exception
-/// and leave the loss plausible. Checks that compare bits have no tolerance; every other tolerance
-/// is defined with its check and printed in its result.
+/// The properties that `tapestry check` verifies. The checks find errors in a model that neither
+/// throw an exception nor make the loss implausible. Checks that compare bits have no tolerance;
+/// the other checks define their tolerances and print them in their results.
 namespace tapestry {
 
 /// A model split into stages whose intermediate values the checks read. Each stage is a separate
@@ -28,7 +28,7 @@ struct CheckedModel {
   std::vector<NamedTensor> parameters;
 
   std::function<TokenVectors(const NetworkInput& input, const Mode& mode)> embed;
-  /// (rows, labels per row, width). Of the tokens in `input` only the lengths are read.
+  /// (rows, labels per row, width). Reads only the lengths of the tokens in `input`.
   std::function<Tensor(const TokenVectors& vectors, const NetworkInput& input, const Mode& mode)>
       features;
   /// (rows, labels per row, vocabulary or classes).
@@ -42,23 +42,23 @@ struct CheckedModel {
   void zero_grad();
 };
 
-/// The stages of `model`; they share ownership of it.
+/// The stages of `model`, which share ownership of the model.
 CheckedModel checked_model(std::shared_ptr<const Model> model);
 
-/// The model to check and the batches to check it with.
+/// The model to check, and the batches for the checks.
 struct CheckContext {
   std::function<CheckedModel(DType)> copy;  ///< makes a new copy of the model, without gradients
   DType dtype;                              ///< element type of training
-  bool trained;                             ///< false: the parameters have their initial values
+  bool trained;                             ///< false if the parameters have their initial values
   bool has_running_averages;      ///< true for batch norm, which uses running averages in inference
   std::size_t vocabulary;         ///< target tokens or classes
-  std::string learning_limit;     ///< why the model may not overfit a batch; may be empty
+  std::string learning_limit;     ///< why the model might not overfit a batch; may be empty
   bool causal;                    ///< true if no logits depend on later target tokens
   std::size_t max_source_length;  ///< in tokens
   std::size_t max_target_length;  ///< in tokens
   double label_smoothing;
   std::uint64_t seed;      ///< seed of dropout
-  std::size_t tied_width;  ///< d_model if output and embedding weights are tied; or 0
+  std::size_t tied_width;  ///< d_model if output and embedding weights are tied, otherwise 0
   Batch batch;             ///< a few sentences
   Batch large_batch;       ///< enough sentences to occupy several threads
 };
@@ -67,12 +67,12 @@ enum class CheckStatus { passed, failed, skipped };
 
 struct CheckResult {
   CheckStatus status;
-  std::string details;  ///< the comparison with its values; for a failure also the place
+  std::string details;  ///< the compared values; after a failure also where they differ
 };
 
 CheckResult passed(std::string details);
 CheckResult failed(std::string details);
-/// The result for a model that the check does not apply to.
+/// The result if the check does not apply to the model.
 CheckResult skipped(std::string reason);
 
 struct Check {
@@ -81,8 +81,8 @@ struct Check {
   CheckResult (*run)(const CheckContext& context);
 };
 
-/// The result of `check`. An exception counts as a failure with its message as details, except
-/// std::bad_alloc, which is rethrown.
+/// The result of `check`. An exception is a failure whose details are the exception's message;
+/// std::bad_alloc is rethrown.
 CheckResult run_check(const Check& check, const CheckContext& context);
 
 /// All checks below, in this order.
@@ -91,15 +91,15 @@ std::span<const Check> all_checks();
 // ---- Independence: independence.cpp.
 
 /// dlogits[t] / d(target input after t) is exactly 0, and dlogits[t] / d(target input up to t) is
-/// not all 0; the same for the padding and the tokens of a source sentence.
+/// not all 0. Likewise, the gradient is 0 for the padding of a source sentence and not all 0 for
+/// its tokens.
 CheckResult causality(const CheckContext& context);
 
-/// Neither the values of padding nor more padding change the logits of tokens or the loss (up to
-/// allowed_rounding()).
+/// Neither different values in the padding nor more padding changes the logits of tokens or the
+/// loss (up to allowed_rounding()).
 CheckResult padding(const CheckContext& context);
 
-/// Permuting the sentences of a batch permutes their logits and changes nothing else (up to
-/// allowed_rounding()).
+/// Permuting the sentences of a batch only permutes their logits (up to allowed_rounding()).
 CheckResult permutation(const CheckContext& context);
 
 // ---- Reproducibility: reproducibility.cpp.
@@ -111,7 +111,7 @@ CheckResult threads(const CheckContext& context);
 /// the gradients of the whole batch.
 CheckResult gradient_accumulation(const CheckContext& context);
 
-/// Repeating a step with dropout gives the same bits; running backward twice without clearing the
+/// Repeating a step with dropout gives the same bits; a second backward pass without clearing the
 /// gradients doubles them, up to rounding.
 CheckResult repeated_step(const CheckContext& context);
 
@@ -121,8 +121,8 @@ CheckResult precision(const CheckContext& context);
 // ---- Learning: learning.cpp.
 
 /// Before training, the cross entropy of the logits is near ln(vocabulary), the cross entropy of a
-/// uniform prediction. This does not depend on the loss function of the network. Tied embeddings
-/// have a larger tolerance, since they favor the token that was just read.
+/// uniform prediction. This does not depend on the loss function of the network. The tolerance is
+/// larger for tied embeddings, since they favor the token that was just read.
 CheckResult initial_loss(const CheckContext& context);
 
 /// The model overfits one batch: its loss reaches minimum_loss(), in float32, without dropout and
@@ -136,7 +136,8 @@ CheckResult parameters_have_gradients(const CheckContext& context);
 /// labels, such as at the first tokens of a text, the best prediction is the relative frequency of
 /// each label.
 ///
-/// causal  each label is predicted from the inputs up to its own position instead of the whole row
+/// causal  whether each label is predicted from the inputs up to its own position, not from the
+///         whole row
 double minimum_loss(const Batch& batch, bool causal);
 
 }  // namespace tapestry

@@ -13,9 +13,8 @@
 namespace tapestry {
 namespace {
 
-/// Output weights (rows, labels per row, 1): 1 where there is a label, else 0. Logits after the end
-/// of a sentence are meaningless, and they depend on the embedding of padding, which has no
-/// gradient.
+/// Output weights (rows, labels per row, 1): 1 at labels, otherwise 0. Logits after the end of a
+/// sentence are meaningless, and they depend on the embedding of padding, which has no gradient.
 Tensor token_weights(const Batch& batch) {
   Tensor weights = Tensor::zeros({batch.rows, batch.target_length, 1}, DType::float64);
   const auto values = weights.mutable_values<double>();

@@ -10,18 +10,18 @@
 #include "layers/model.h"
 #include "train/config/config.h"
 
-/// The gradients of a configured model, compared with finite differences: `tapestry gradcheck`.
+/// Compares the gradients of a configured model with finite differences, for `tapestry gradcheck`.
 namespace tapestry {
 
-/// Adds a random offset of at most 0.1 to every value. Initial values would hide errors: where all
-/// weights of a norm are 1 and all biases 0, a gradient that omits them is still correct.
+/// Adds a random offset of at most 0.1 to every value. Initial values would hide errors: as long as
+/// all weights of a norm are 1 and all biases are 0, a gradient that omits them is still correct.
 ///
 /// parameters  float64
 void make_uneven(const Parameters& parameters);
 
-/// Checks the gradients of the loss and of the logits of a training step, with dropout and label
-/// smoothing as in `config`: of all parameters, and of the token vectors that encoder and decoder
-/// read.
+/// Checks the gradients of the loss and of the logits in a training step, with respect to all
+/// parameters and to the token vectors that encoder and decoder read. Uses dropout and label
+/// smoothing as in `config`.
 ///
 /// model  float64; its parameters are unchanged afterwards
 /// batch  a few examples

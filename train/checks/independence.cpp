@@ -18,7 +18,8 @@ namespace {
 constexpr std::size_t causality_sentences = 3;
 constexpr std::size_t causality_padding = 2;  ///< padding columns added to the batch
 
-/// Weights of +-[0.5, 1.5] for the logits of position t, 0 for all others.
+/// Random weights, with magnitudes in [0.5, 1.5], for the logits of position t; 0 for all other
+/// positions.
 Tensor weights_at(std::size_t t, const Shape& logits, DType dtype) {
   Tensor weights = Tensor::zeros(logits, dtype);
   const std::size_t length = logits[1], vocabulary = logits[2];
@@ -110,24 +111,24 @@ std::string find_mistake_at(std::size_t t, const Influence& influence, const Bat
 // ---- Padding.
 
 constexpr std::size_t max_added_columns = 3;
-/// Added to the vectors of padding, once to thrice: a layer norm would remove the same offset from
-/// all values of a vector.
+/// Added to the vectors of padding, times 1 to 3: a layer norm would remove an offset that is the
+/// same for all values of a vector.
 constexpr double padding_offset = 7.0;
 
-/// How many columns, at most `wanted`, can be added to `length` tokens without exceeding
+/// The number of columns, at most `wanted`, that can be added to `length` tokens without exceeding
 /// `max_length`.
 std::size_t columns_to_add(std::size_t wanted, std::size_t length, std::size_t max_length) {
   return std::min(wanted, max_length - std::min(length, max_length));
 }
 
-/// `batch` with up to `columns` more columns of padding on each side.
+/// `batch` with up to `columns` more columns of padding in source and target.
 Batch with_more_padding(const Batch& batch, std::size_t columns, const CheckContext& context) {
   return add_padding(batch, columns_to_add(columns, batch.source_length, context.max_source_length),
                      columns_to_add(columns, batch.target_length, context.max_target_length));
 }
 
-/// The vectors with other values at padding; unchanged if there is no padding or if the vectors are
-/// of images.
+/// The vectors with different values at padding; unchanged if the batch has no padding or has
+/// images.
 Tensor with_other_padding(const Tensor& vectors, const std::vector<std::size_t>& lengths) {
   if (!vectors.defined() || lengths.front() == 0) return vectors;
   Tensor other = vectors.to(DType::float64);
@@ -158,7 +159,7 @@ bool has_padding(const Batch& batch) {
          any_below(batch.target_lengths, batch.target_length);
 }
 
-/// The rows in reverse order: every row moves except the middle one of an odd number.
+/// The row indices in reverse order. If their number is odd, the middle row keeps its place.
 std::vector<std::size_t> reversed_order(std::size_t rows) {
   std::vector<std::size_t> order;
   for (std::size_t row = rows; row > 0; --row) order.push_back(row - 1);

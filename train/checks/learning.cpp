@@ -38,7 +38,7 @@ constexpr double learning_rate = 1e-3;
 constexpr std::size_t warmup_steps = 50;  ///< deep post-norm models need warmup
 constexpr double clip_norm = 1.0;
 
-/// Trains with Adam and fixed options: the check is of the model, not of the configured optimizer.
+/// Trains with Adam and fixed options, since it checks the model, not the configured optimizer.
 class OneBatchTrainer {
  public:
   explicit OneBatchTrainer(CheckedModel model)
@@ -81,7 +81,7 @@ std::string inputs_of_label(const Batch& batch, std::size_t row, std::size_t pos
 
 // ---- Gradients of all parameters.
 
-/// Relative to the largest gradient; smaller values are rounding errors of an exact 0.
+/// Threshold relative to the largest gradient. Smaller gradients count as 0 with rounding errors.
 constexpr double zero_gradient = 1e-13;
 
 double max_magnitude(const std::vector<double>& gradient) {
@@ -90,8 +90,8 @@ double max_magnitude(const std::vector<double>& gradient) {
   return largest;
 }
 
-/// True for the bias of a key projection, which adds a constant to all scores of a query and so
-/// leaves their softmax unchanged if scores are dot products and keys are not rotated.
+/// True for the bias of a key projection if scores are dot products and keys are not rotated: the
+/// bias then adds a constant to all scores of a query, which does not change their softmax.
 bool may_be_zero(const std::string& parameter) { return parameter.ends_with("k_proj.bias"); }
 
 }  // namespace

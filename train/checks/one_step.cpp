@@ -18,7 +18,7 @@
 namespace tapestry {
 namespace {
 
-/// Relative to the norm of the largest gradient.
+/// Lower bound of the denominator, relative to the norm of the largest gradient.
 constexpr double min_denominator = 1e-3;
 
 Tensor features(const CheckedModel& model, const Batch& batch, const Mode& mode) {
@@ -34,7 +34,7 @@ Tensor training_loss(const CheckedModel& model, const Tensor& features, const Ba
                      .normalizer = options.normalizer});
 }
 
-/// The logits, not recorded on the tape. The loss may not store them.
+/// Computes the logits without recording them on the tape.
 std::vector<double> unrecorded_logits(const CheckedModel& model, const Tensor& features) {
   const NoGrad no_grad;
   return to_doubles(model.logits(features));

@@ -18,7 +18,7 @@ namespace tapestry {
 struct StepOptions {
   Mode mode = Mode::inference();
   double label_smoothing = 0.0;  ///< in [0, 1)
-  std::size_t normalizer = 0;    ///< as in CrossEntropyOptions
+  std::size_t normalizer = 0;    ///< see CrossEntropyOptions
 };
 
 /// The values that a training step computes, as doubles in row-major order.
@@ -38,11 +38,11 @@ double compute_loss(const CheckedModel& model, const Batch& batch, const StepOpt
 /// gradients.
 StepValues run_step(CheckedModel& model, const Batch& batch, const StepOptions& options);
 
-/// Dropout and label smoothing as in the first step of training.
+/// Runs a step with the dropout and label smoothing of the first training step.
 StepOptions training_options(const CheckContext& context);
 
-/// Describes the first value that differs in its bits between two steps of the same model, with
-/// both values; nullopt if all are equal.
+/// Describes the first value whose bits differ between two steps of the same model, including both
+/// values; nullopt if all values are equal.
 std::optional<std::string> first_difference(const CheckedModel& model, const StepValues& a,
                                             const StepValues& b);
 
@@ -53,26 +53,26 @@ struct GradientDistance {
 };
 
 /// The parameter with the largest distance. The bias of a key projection has gradient 0 up to
-/// rounding, since adding a constant to all scores leaves the softmax unchanged; the lower bound of
-/// the denominator is for such parameters. NaN counts as infinity, and so does a gradient that only
-/// one of the steps has.
+/// rounding, since adding a constant to all scores leaves the softmax unchanged; the denominator
+/// has a lower bound because of such parameters. The distance is infinite if a gradient has a NaN
+/// or exists in only one of the steps.
 GradientDistance max_distance(const CheckedModel& model, const StepValues& a, const StepValues& b);
 
 // ---- Batches made by selecting, reordering or padding the rows of another batch.
 
-/// The rows with these indices, in this order, padded to the longest of them.
+/// The rows with these indices, in this order, padded to the longest selected row.
 Batch select_rows(const Batch& batch, std::span<const std::size_t> rows);
 
 /// Rows `begin` to `end`, exclusive.
 Batch select_rows(const Batch& batch, std::size_t begin, std::size_t end);
 
-/// These rows with more columns of padding.
+/// The rows with these indices, with additional columns of padding.
 Batch add_padding(const Batch& batch, std::size_t source_columns, std::size_t target_columns);
 
 /// The largest difference between the logits of the same sentences in two batches.
 struct LogitDifference {
-  double max = 0.0;    ///< maximum absolute difference; infinity if one logit is NaN
-  double scale = 0.0;  ///< maximum magnitude of the logits of the first batch
+  double max = 0.0;                     ///< maximum absolute difference; infinity if a logit is NaN
+  double scale = 0.0;                   ///< maximum magnitude of the logits of the first batch
   std::size_t sentence = 0, token = 0;  ///< indices from 0, in the first batch
   double before = 0.0, after = 0.0;
 
@@ -85,7 +85,7 @@ struct LogitDifference {
 LogitDifference max_difference(const Batch& batch, const Tensor& before, const Tensor& after,
                                std::span<const std::size_t> order);
 
-/// For sentences in unchanged order.
+/// Compares sentences in unchanged order.
 LogitDifference max_difference(const Batch& batch, const Tensor& before, const Tensor& after);
 
 /// The tolerance, relative to the largest logit, for moving a sentence to another row of the batch:

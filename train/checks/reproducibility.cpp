@@ -16,12 +16,12 @@ namespace {
 /// Relative tolerance for float64 sums whose terms are added in a different order.
 constexpr double float64_tolerance = 1e-12;
 
-// Relative tolerances for float32 against float64. A ReLU input near 0 may change its sign.
+// Relative tolerances for comparing float32 with float64. A ReLU input near 0 may change its sign.
 constexpr double float32_loss_tolerance = 1e-5;
 constexpr double float32_gradient_tolerance = 1e-3;
 
-/// Without label smoothing, the gradient of a fully trained model is a difference of nearly equal
-/// probabilities, which float32 cannot resolve.
+/// Label smoothing for this comparison. Without it, the gradient of a fully trained model is a
+/// difference of nearly equal probabilities, which float32 cannot resolve.
 constexpr double min_label_smoothing = 0.1;
 
 /// Sets the number of threads until the end of its scope.

@@ -30,7 +30,7 @@ template <class E>
 Named(E, std::string_view) -> Named<E>;
 
 /// All values of the enumeration E, in the order of messages. Specialized for each enumeration that
-/// a key has as its type.
+/// is the type of a key.
 template <class E>
 inline constexpr std::array<Named<E>, 0> choices_of{};
 /// @cond
@@ -148,7 +148,7 @@ constexpr std::string_view choice_name(E value) {
   return "?";
 }
 
-/// The value of a name in choices_of<E>. throws std::logic_error for other names.
+/// The value with this name in choices_of<E>. Throws std::logic_error for other names.
 template <class E>
 constexpr E choice_named(std::string_view name) {
   static_assert(!choices_of<E>.empty(), "specialize choices_of for this enumeration");

@@ -34,7 +34,7 @@ namespace tapestry {
 enum class OnNan {
   stop,     ///< the run stops with exit code 6
   skip,     ///< the update is skipped
-  rollback  ///< the run continues from the last scheduled checkpoint, with the next batch
+  rollback  ///< the run reloads the last scheduled checkpoint and continues with the next batch
 };
 
 /// Format of the gradients that processes of a parallel run exchange, see GradientSum.
@@ -45,13 +45,15 @@ enum class GradientFormat {
 
 /// Which compiled kernels a process uses, see autograd/instruction_set.h.
 enum class KernelChoice {
-  automatic,  ///< TAPESTRY_KERNELS, else the kernels of the resumed checkpoint, else the widest
-  baseline,   ///< instructions of every processor of the architecture
+  automatic,  ///< TAPESTRY_KERNELS if set, else the kernels of the resumed checkpoint, else the
+              ///< widest supported
+  baseline,   ///< instructions that every processor of the architecture has
   avx2,       ///< AVX2 and FMA
   avx512      ///< AVX-512
 };
 
-// The member initializers are the defaults. train/config/fields.cpp describes each key.
+// The member initializers of the option structs are the defaults. train/config/fields.cpp describes
+// each key.
 
 /// Options of the training loop.
 struct TrainOptions {
@@ -123,16 +125,16 @@ struct DataOptions {
   WordOptions words{};                      ///< vocabularies of all text
   ImageOptions images{};                    ///< images
   TrainingSetOptions training{};            ///< training sets of all text
-  OnBadLine on_bad_line = OnBadLine::stop;  ///< handling of lines that cannot be used
+  OnBadLine on_bad_line = OnBadLine::stop;  ///< reaction to lines that cannot be used
 };
 
-/// Value of a custom key, see CustomKey.
+/// The value of a custom key, see CustomKey.
 using CustomValue = std::variant<std::uint64_t, double, bool, std::string>;
 
 /// A number of steps given as a percentage of train.steps, such as 5%.
 struct StepPercentage {
   double percent;    ///< in (0, 100]
-  bool in_override;  ///< given on the command line, not in a config file
+  bool in_override;  ///< whether it was given on the command line instead of a config file
 };
 
 /// All values of a config file, one member per section.
@@ -154,12 +156,11 @@ struct Config {
   /// writes the resolved numbers.
   std::map<std::string, StepPercentage, std::less<>> step_percentages{};
 
-  /// The value of a custom key, such as "model.num_experts". T is an integer type for
-  /// WholeNumber, a floating-point type for RealNumber, bool for Flag and std::string for other
-  /// domains.
+  /// The value of a custom key, such as "model.num_experts". T is an integer type for WholeNumber,
+  /// a floating-point type for RealNumber, bool for Flag and std::string for other domains.
   ///
-  /// throws  std::logic_error if no registered kind has a key of this path and type, or if T is too
-  ///         small for the value.
+  /// throws  std::logic_error if no registered kind has a key with this path and type, or if T is
+  ///         too small for the value.
   template <class T>
   T custom_value(std::string_view path) const {
     using Stored =
@@ -189,8 +190,8 @@ Config with_process_settings(Config config, const Config& process);
 
 /// Applies train.threads, train.kernels and train.matmul to this process.
 ///
-/// saved  arithmetic() of the resumed checkpoint, which `auto` follows as far as this machine
-///        supports it; empty for a new run
+/// saved  arithmetic() of the resumed checkpoint, whose kernels and matrix products `auto` selects
+///        if this machine supports them; empty for a new run
 void apply_process_settings(const TrainOptions& options, std::string_view saved = "");
 
 }  // namespace tapestry

@@ -45,7 +45,7 @@ std::string without_separators(std::string_view text) {
   return result;
 }
 
-/// Removes a suffix k, K or M, as in 5k and 2M, and returns its factor; 1 without a suffix.
+/// Removes a suffix k, K or M, such as in 5k and 2M, and returns its factor; 1 without a suffix.
 double take_factor(std::string& text) {
   const char last = text.empty() ? '\0' : text.back();
   const double factor = last == 'k' || last == 'K' ? 1e3 : last == 'M' ? 1e6 : 1.0;
@@ -53,7 +53,8 @@ double take_factor(std::string& text) {
   return factor;
 }
 
-/// The whole number that a user probably means by 010, 0x10, 1e3, 1_000, 1,000, 5k, 64.0 or +5.
+/// The whole number that a user probably means when writing 010, 0x10, 1e3, 1_000, 1,000, 5k, 64.0
+/// or +5.
 std::optional<std::uint64_t> guess_whole_number(std::string_view text) {
   constexpr double exact_below = 9007199254740992.0;  // 2^53
   std::string plain = without_separators(text);
@@ -73,13 +74,13 @@ std::string hint_for_whole_number(std::string_view text) {
   return guess ? fmt::format("write `{}`, in decimal digits", *guess) : "";
 }
 
-/// Whether a number has a leading zero, as in 010 and 00.5, which YAML 1.1 and 1.2 read
+/// Whether a number has a leading zero, such as 010 and 00.5. YAML 1.1 and 1.2 read such numbers
 /// differently.
 bool has_leading_zero(std::string_view text) {
   return text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
 }
 
-/// A hint with the number that a user probably means by 0,1 or 1_000.5 or +0.1 or 010.
+/// A hint with the number that a user probably means when writing 0,1 or 1_000.5 or +0.1 or 010.
 std::string hint_for_real_number(std::string_view text) {
   std::string plain = without_separators(text);
   std::replace(plain.begin(), plain.end(), ',', '.');
@@ -190,7 +191,7 @@ constexpr std::array<TimeUnit, 4> time_units{{{'d', 86400}, {'h', 3600}, {'m', 6
 constexpr std::int64_t max_duration = 10'000 * time_units[0].seconds;
 
 /// Removes a number and its unit letter from the front of `text` and returns their time in seconds.
-/// Removes the unit and all larger ones from `units`, so that each unit occurs at most once, in
+/// Removes the unit and all larger units from `units`, so that each unit occurs at most once, in
 /// descending order.
 std::optional<std::int64_t> take_time(std::string_view& text, std::span<const TimeUnit>& units) {
   const auto digits =
@@ -267,7 +268,7 @@ Parsed parse(const Text&, std::string_view text) { return FieldValue(std::string
 Parsed parse(const FilePath&, std::string_view text) { return FieldValue(std::string(text)); }
 Parsed parse(const FolderPath&, std::string_view text) { return FieldValue(std::string(text)); }
 
-/// The text in double quotes, with `"` and `\` escaped.
+/// Puts the text in double quotes and escapes `"` and `\`.
 std::string to_text(const std::string& value) {
   std::string escaped;
   for (const char c : value) {
@@ -293,7 +294,7 @@ bool has_control_character(std::string_view text) {
 
 /// The reason why a path or one of its names is too long for a file system; nullopt if it is not.
 std::optional<Diagnostic> find_excess_length(std::string_view text) {
-  constexpr std::size_t max_path_bytes = 4000;  // PATH_MAX less the names of the files of a run
+  constexpr std::size_t max_path_bytes = 4000;  // PATH_MAX minus space for the file names of a run
   constexpr std::size_t max_name_bytes = 255;   // NAME_MAX
   std::size_t longest_name = 0;
   for (const auto& name : std::filesystem::path(text)) {
@@ -335,8 +336,8 @@ std::string_view without_spaces(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") + 1 - first);
 }
 
-/// Removes the text up to the first comma, and the comma, from `rest`. Returns the text without
-/// spaces around it.
+/// Removes the text up to the first comma, and the comma, from `rest`. Returns the removed text
+/// without the comma and surrounding spaces.
 std::string_view take_to_comma(std::string_view& rest) {
   const std::size_t comma = std::min(rest.find(','), rest.size());
   const std::string_view text = without_spaces(rest.substr(0, comma));
@@ -344,7 +345,7 @@ std::string_view take_to_comma(std::string_view& rest) {
   return text;
 }
 
-/// Removes the text in double quotes that `rest` starts with, and returns it without its quotes and
+/// Removes the double-quoted text at the start of `rest`, and returns it without quotes and
 /// escapes; nullopt if a quote is not closed.
 std::optional<std::string> take_quoted(std::string_view& rest) {
   std::string text;
@@ -360,7 +361,8 @@ std::optional<std::string> take_quoted(std::string_view& rest) {
 }
 
 /// Removes the first item of a list and the comma after it from `rest`. Returns the item without
-/// its double quotes; nullopt if a quote is not closed or is followed by anything but a comma.
+/// its double quotes; nullopt if a quote is not closed or is followed by anything other than a
+/// comma.
 std::optional<std::string> take_item(std::string_view& rest) {
   const std::size_t first = rest.find_first_not_of(" \t");
   if (first == rest.npos || rest[first] != '"') return std::string(take_to_comma(rest));
@@ -369,8 +371,8 @@ std::optional<std::string> take_item(std::string_view& rest) {
   return item && take_to_comma(rest).empty() ? item : std::nullopt;
 }
 
-/// The items of a list in brackets; a text without brackets is a list of one item, an empty text an
-/// empty list. nullopt for an invalid list.
+/// The items of a list in brackets. A text without brackets is a list of one item; an empty text is
+/// an empty list. nullopt for an invalid list.
 std::optional<std::vector<std::string>> parse_items(std::string_view text) {
   if (text.empty()) return std::vector<std::string>();
   if (!text.starts_with('[') || !text.ends_with(']')) return std::vector{std::string(text)};
@@ -397,7 +399,7 @@ Parsed parse(const FilePaths& set, std::string_view text) {
 std::string to_text(const FileList& value) {
   const std::vector<std::string>& names = value.names();
   if (names.empty()) return to_text(std::string());
-  // A name in brackets would be read as a list.
+  // Quotes a name in brackets, which would otherwise be read as a list.
   const bool is_list = names.size() > 1 || names.front().starts_with('[');
   return is_list ? print_list(names) : to_text(names.front());
 }

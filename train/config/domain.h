@@ -18,10 +18,10 @@
 #include "train/config/choices.h"
 #include "train/config/error.h"
 
-/// The valid values of config keys, and how a config writes them.
+/// The valid values of config keys, and their syntax in a config.
 namespace tapestry {
 
-// ---- The sets of valid values. Class Domain parses and prints values of any of them.
+// ---- The sets of valid values. Class Domain parses and prints the values of every set.
 
 /// Whole numbers in [low, high], written in decimal digits only.
 struct WholeNumber {
@@ -34,7 +34,7 @@ constexpr WholeNumber at_least(std::uint64_t low) { return {.low = low}; }
 /// Whole numbers in [low, high].
 constexpr WholeNumber between(std::uint64_t low, std::uint64_t high) { return {low, high}; }
 
-/// Numbers of steps, also given as percentages of train.steps in (0%, 100%], such as 5%.
+/// Numbers of steps, or percentages of train.steps in (0%, 100%], such as 5%.
 struct StepCount {
   WholeNumber number;  ///< the numbers
 };
@@ -64,7 +64,7 @@ constexpr RealNumber from_0_below_1() { return {.high = 1.0, .has_high = false};
 /// Numbers, or a word instead of a number.
 struct NumberOrWord {
   RealNumber number;      ///< the numbers
-  std::string_view word;  ///< text of the value nullopt
+  std::string_view word;  ///< the word, which is parsed as nullopt
 };
 
 /// Times in days, hours, minutes and seconds, such as 3h50m; at most 10,000 days.
@@ -87,8 +87,8 @@ struct FilePaths {};
 struct FolderPath {};
 
 /// The path of a run directory, or empty for the default. Rejects paths that cannot be created or
-/// cannot be written into a config: names of more than 255 bytes, paths of more than 4000 bytes,
-/// control characters and invalid UTF-8. Also rejects `~`, which only a shell expands.
+/// stored in a config: names of more than 255 bytes, paths of more than 4000 bytes, control
+/// characters and invalid UTF-8. Also rejects `~`, which only a shell expands.
 struct RunPath {};
 
 /// Lists of whole numbers, such as `[1, 3]`; a single number is a list of one element.
@@ -116,24 +116,24 @@ using FieldValue =
     std::variant<bool, std::uint64_t, double, std::optional<double>, std::chrono::seconds,
                  std::string, FileList, std::vector<std::size_t>>;
 
-/// A parsed value, or the reason why the text is invalid, as a Diagnostic without a place.
+/// A parsed value, or a Diagnostic without a place that states why the text is invalid.
 using Parsed = std::variant<FieldValue, Diagnostic>;
 
 /// The valid values of a key, one of the sets above. Parses and prints them.
 class Domain {
  public:
-  /// Any of the sets.
+  /// One of the sets above.
   using Any = std::variant<WholeNumber, StepCount, RealNumber, NumberOrWord, Duration, Flag, Text,
                            FilePath, FilePaths, FolderPath, RunPath, WholeNumbers, OneOf>;
 
-  /// Not explicit, so that a function that takes a Domain accepts any of the sets.
+  /// Not explicit, so that a function with a Domain parameter accepts every set.
   template <class Set>
   requires std::constructible_from<Any, Set> Domain(Set set) : set_(std::move(set)) {}
 
   /// Describes the set in messages: "a whole number >= 1".
   std::string expected() const;
-  /// Parses a value, or returns why the text is not in the set. Never throws and does not depend on
-  /// the locale. Rejects percentages, see parse_percentage().
+  /// Parses a value, or returns the reason why the text is not in the set. Never throws and does
+  /// not depend on the locale. Rejects percentages, see parse_percentage().
   Parsed parse(std::string_view text) const;
   /// The value as YAML text. parse() returns the same value for the text without its quotes.
   std::string print(const FieldValue& value) const;

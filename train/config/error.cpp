@@ -34,7 +34,8 @@ Excerpt excerpt(const Place& place) {
   return {std::string(shown), caret - first, std::min(place.length, room)};
 }
 
-/// The white space before the caret. Keeps the tabs of the line above, so that both stay aligned.
+/// The white space before the caret. Keeps the tabs of the line above, so that the two lines stay
+/// aligned.
 std::string margin(const Excerpt& shown) {
   std::string result;
   for (std::size_t i = 0; i < shown.caret; ++i) {
@@ -56,7 +57,8 @@ std::string joined_text(const std::vector<Diagnostic>& errors) {
   return fmt::format("{}", fmt::join(texts, "\n"));
 }
 
-/// Sorts errors by line. Errors without a line, about the command line or a whole file, come last.
+/// Sorts errors by line. Errors without a line, which concern the command line or a whole file,
+/// come last.
 std::vector<Diagnostic> in_order(std::vector<Diagnostic> errors) {
   std::stable_sort(errors.begin(), errors.end(), [](const Diagnostic& a, const Diagnostic& b) {
     return std::pair(a.place.line == 0, a.place.line) < std::pair(b.place.line == 0, b.place.line);

@@ -22,7 +22,7 @@ struct Place {
 /// One error in a config.
 struct Diagnostic {
   Place place{};          ///< position; not set by Domain::parse()
-  std::string message{};  ///< the value found and the value expected
+  std::string message{};  ///< states the value found and the value expected
   std::string hint{};     ///< one action to fix the error, or empty
 };
 
@@ -37,8 +37,8 @@ struct Diagnostic {
 /// hint. A long source line is shortened to the part around the position.
 std::string to_string(const Diagnostic& error);
 
-/// All errors of a config, in the order of lines, with errors in overrides last. what() contains
-/// all errors and their hints.
+/// All errors of a config, sorted by line; errors in overrides come last. what() contains all
+/// errors and their hints.
 class ConfigError : public ErrorWith<ExitCode::usage> {
  public:
   /// diagnostics  at least one error
@@ -51,7 +51,7 @@ class ConfigError : public ErrorWith<ExitCode::usage> {
   std::vector<Diagnostic> diagnostics_;
 };
 
-/// Collects errors, to report all of them at once.
+/// Collects errors to report them together.
 class Diagnostics {
  public:
   /// The maximum number of errors; a file with more is probably not a config.

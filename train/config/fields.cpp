@@ -24,7 +24,7 @@ Condition only_for(std::string key, E current, std::initializer_list<E> values) 
   return condition;
 }
 
-/// The optimizers that use an option, one of OptimizerDescription::options.
+/// The optimizers that use an option in OptimizerDescription::options.
 Condition optimizers_with(std::string_view option, OptimizerKind current) {
   Condition condition{"optimizer.kind", {}, std::string(choice_name(current))};
   for (const auto& [kind, name] : choices_of<OptimizerKind>) {
@@ -58,7 +58,7 @@ bool is_read_by(const std::string& model_kind, const std::string& path) {
   return kind == model_kinds().end() || kind->uses(path);
 }
 
-/// A section of a config whose keys are visited.
+/// Visits the keys of a section of a config.
 struct Section {
   std::string_view name;
   Config& config;
@@ -66,7 +66,8 @@ struct Section {
 
   /// Visits a key whose value is in `member`.
   ///
-  /// condition  when the key is used, if this depends on a key other than data.task and model.kind
+  /// condition  condition under which the key is used, if it depends on a key other than data.task
+  ///            and model.kind
   template <class T>
   void operator()(std::string_view key, T& member, const Domain& domain, SavePolicy policy,
                   std::string_view meaning, Condition condition = {}) const {

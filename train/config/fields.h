@@ -23,7 +23,7 @@ struct Condition {
   bool holds() const;
 };
 
-/// Whether a key is stored in checkpoints, and whether it may change when a run is resumed.
+/// States whether a key is stored in checkpoints, and whether it may change when a run is resumed.
 struct SavePolicy {
   // Not explicit, since most keys need only a ChangeRule.
   constexpr SavePolicy(ChangeRule rule) : change(rule) {}
@@ -39,7 +39,7 @@ constexpr SavePolicy process_setting(ChangeRule change) {
   return policy;
 }
 
-/// A config key with its value in a config.
+/// A config key and its value in a config.
 struct Field {
   std::string_view section;
   std::string_view key;
@@ -65,10 +65,11 @@ inline constexpr std::uint64_t max_step_count = 1'000'000'000'000;
 /// which keys they use, and may add keys (CustomKey).
 std::vector<Field> fields_of(const Config& config);
 
-/// Calls f for every key of `config` in file order, and stores values that f changes in the config.
+/// Calls f for every key of `config` in file order, and stores the values that f changes in
+/// `config`.
 void for_each_field(Config& config, const std::function<void(Field&)>& f);
 
-/// The key of a path such as `train.threads` with its default; nullopt for an unknown key.
+/// The key with a path such as `train.threads`, with its default value; nullopt for an unknown key.
 std::optional<Field> find_field(std::string_view path);
 
 /// Whether a key such as `train.threads` is a process setting, see SavePolicy.

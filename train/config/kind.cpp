@@ -24,7 +24,7 @@ bool is_name(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, is_word_character);
 }
 
-/// Whether the text needs no quotes in YAML.
+/// Whether the text can be written without quotes in YAML.
 bool is_plain_word(std::string_view text) {
   const auto allowed = [](char c) { return is_word_character(c) || c == '-' || c == '.'; };
   return !text.empty() && text.front() != '-' && std::ranges::all_of(text, allowed);
@@ -87,7 +87,7 @@ void ConfigCheck::reject(Keys keys, std::string message, std::string hint) const
     if (!origin->second.valid) return;
     if (place == nullptr) place = &origin->second.place;
   }
-  // Defaults do not contradict each other, so at least one of the keys was set.
+  // At least one of the keys was set, since defaults do not contradict each other.
   if (place != nullptr) errors_.add(*place, std::move(message), std::move(hint));
 }
 

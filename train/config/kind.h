@@ -20,7 +20,7 @@
 namespace tapestry {
 
 struct ConfigKind;
-struct Origin;  // train/config/reader.h
+struct Origin;  // see train/config/reader.h
 
 /// A config key of a custom model or task, read with Config::custom_value().
 ///
@@ -30,7 +30,7 @@ struct Origin;  // train/config/reader.h
 ///   initial  the default: an integer, a floating-point number, a bool or a string
 ///   domain   the valid values: at_least() or between() for whole numbers >= 0, a RealNumber,
 ///            Flag(), Text(), OneOf for a list of words, or FilePath(). Relative paths in a config
-///            file start at the folder of the file, relative paths on the command line at the
+///            file start at the folder of the file; relative paths on the command line start at the
 ///            working directory.
 ///   meaning  one line of help
 ///   rule     whether a resumed run may change the value
@@ -89,7 +89,7 @@ class CustomKey {
   ChangeRule rule_;
 };
 
-/// Reports keys that contradict each other.
+/// Reports contradictions between keys.
 class ConfigCheck {
  public:
   /// Keys by path, such as "model.num_heads".
@@ -101,13 +101,13 @@ class ConfigCheck {
   ///
   /// origins  where each key was set
   /// errors   receives the errors
-  /// kind     kind of the model: contradictions of keys that it does not use are not reported; may
-  ///          be null
+  /// kind     kind of the model; contradictions between keys that it does not use are not reported.
+  ///          May be null.
   ConfigCheck(const Origins& origins, Diagnostics& errors, const ConfigKind* kind = nullptr)
       : origins_(origins), errors_(errors), kind_(kind) {}
 
-  /// Reports a contradiction between `keys`, at the place of the first of them that was set.
-  /// Reports nothing if one of the keys has an invalid value, since the intended value is unknown.
+  /// Reports a contradiction between `keys`, at the place of the first key that was set. Reports
+  /// nothing if one of the keys has an invalid value, since the intended value is unknown.
   void reject(Keys keys, std::string message, std::string hint) const;
 
  private:
@@ -120,15 +120,15 @@ class ConfigCheck {
 struct ConfigKind {
   std::string_view name;  ///< the value
 
-  /// Keys that this kind uses and some other kinds do not, such as "data.num_symbols". A key that
-  /// no kind lists is used by all kinds.
+  /// Keys that this kind uses and some other kinds do not use, such as "data.num_symbols". All
+  /// kinds use the keys that no kind lists.
   std::vector<std::string_view> keys{};
 
   /// Keys that exist only for this kind.
   std::vector<CustomKey> custom_keys{};
 
-  /// Entries of Scores::others that validation computes; greater values are better. They are
-  /// columns of metrics.csv and values of train.best_metric. Characters: a-z, 0-9 and _.
+  /// Entries of Scores::others that validation computes; greater values are better. Their names are
+  /// columns of metrics.csv and values of train.best_metric. Names consist of a-z, 0-9 and _.
   std::vector<std::string_view> scores{};
 
   /// Reports values that are valid individually but contradict each other.
@@ -136,11 +136,11 @@ struct ConfigKind {
                                                                     const ConfigCheck&) {};
 
   /// The keys of section model, except custom keys, that this kind uses. Other keys are rejected
-  /// unless they have their defaults, and no rule applies to them. nullopt: `keys` determines the
-  /// used keys.
+  /// unless they have their defaults, and no rule applies to them. If nullopt, `keys` determines
+  /// the used keys.
   std::optional<std::vector<std::string>> model_keys{};
 
-  /// Whether this kind of model uses a key, built in or custom.
+  /// Whether this kind of model uses a built-in or custom key.
   bool uses(std::string_view path) const;
 };
 

@@ -55,15 +55,15 @@ bool is_inside(const std::string& path, const std::filesystem::path& folder) {
   return !rest.empty() && *rest.begin() != "..";
 }
 
-/// `path` with the folder `to` in place of `from`.
+/// Replaces the folder `from` at the start of `path` by `to`.
 std::string move_path(const std::string& path, const std::filesystem::path& from,
                       const std::filesystem::path& to) {
   const auto rest = std::filesystem::path(path).lexically_relative(from);
   return (to / rest).lexically_normal().string();
 }
 
-/// Moves data files of the config file to data.folder: relative paths, which start at `text_folder`
-/// so far, and paths inside `before`, the data.folder that the file itself sets.
+/// Rebases paths of data files in the config file to data.folder: relative paths, which so far
+/// start at `text_folder`, and paths inside `before`, the data.folder that the file itself sets.
 void move_to_data_folder(Config& config, const Origins& origins, const Folder& text_folder,
                          const std::filesystem::path& before) {
   const std::filesystem::path folder = config.data.folder;
@@ -85,7 +85,8 @@ void move_to_data_folder(Config& config, const Origins& origins, const Folder& t
   });
 }
 
-/// Relative paths in the text start at `text_folder`, in overrides at `override_folder`.
+/// Relative paths in the text start at `text_folder`; relative paths in overrides start at
+/// `override_folder`.
 ConfigWithOrigins read_config(std::string_view text, const std::string& name,
                               const Folder& text_folder, const std::vector<std::string>& overrides,
                               const Folder& override_folder) {
@@ -122,7 +123,7 @@ bool is_config_of_run(const std::filesystem::path& path) {
 }
 
 /// Sets train.run_dir to the directory of the run that the file belongs to, unless an override sets
-/// it; an empty one to the default.
+/// it. Replaces an empty value by the default.
 void set_run_dir(Config& config, const std::string& path,
                  const std::vector<std::string>& overrides) {
   std::string& run_dir = config.train.run_dir;
@@ -166,7 +167,8 @@ std::string dump_config(const Config& config) {
   std::string text;
   std::string_view section;
   for (const Field& field : fields_of(config)) {
-    // A program without these custom keys can then open runs of built-in kinds.
+    // Omits custom keys of other kinds, so that a program without them can open runs of built-in
+    // kinds.
     if (field.custom && !field.in_use()) continue;
     if (field.section != section) text += fmt::format("{}:\n", field.section);
     section = field.section;
@@ -187,7 +189,7 @@ bool names_run_dir(const std::vector<std::string>& overrides) {
 
 std::string read_config_file(const std::string& path) try {
   const OpenFile file(path, config_kind);
-  // Does not use the size of the file: it may be growing, and files in /proc have size 0.
+  // Does not rely on the size of the file: the file may be growing, and files in /proc have size 0.
   std::string text(max_config_size + 1, '\0');
   text.resize(file.read_at(0, std::as_writable_bytes(std::span(text))));
   if (text.size() > max_config_size) {

@@ -19,16 +19,17 @@ namespace tapestry {
 Config parse_config(std::string_view text, const std::string& name,
                     const std::vector<std::string>& overrides = {});
 
-/// Reads a config file as parse_config() does. Then
+/// Reads a config file and parses it with parse_config(). Then
 ///
 ///   - makes relative paths of data absolute: paths in the file start at `data.folder`, or at the
-///     folder of the config file if it is empty; paths in overrides start at the working directory
+///     folder of the config file if that key is empty; paths in overrides start at the working
+///     directory
 ///   - sets `train.run_dir` to the directory of the file if it is the `config.yaml` of a run, even
 ///     if the run was moved, unless an override sets it
 ///   - sets an empty `train.run_dir` to default_run_dir().
 ///
-/// throws  ConfigError as read_config_file() and parse_config(); if the name of the file cannot be
-///         the name of a run directory.
+/// throws  ConfigError like read_config_file() and parse_config(), and if the name of the file
+///         cannot be the name of a run directory.
 Config load_config(const std::string& path, const std::vector<std::string>& overrides = {});
 
 /// `config` as YAML text with every key except the custom keys of other kinds. parse_config() of
@@ -44,7 +45,8 @@ bool names_run_dir(const std::vector<std::string>& overrides);
 /// Maximum size of a config in bytes. Larger files are rejected before they are parsed.
 inline constexpr std::size_t max_config_size = 1u << 20;
 
-/// Reads the text of a config file. Never blocks: pipes and devices are rejected, not read.
+/// Reads the text of a config file. Never blocks, since it rejects pipes and devices without
+/// reading them.
 ///
 /// throws  ConfigError if the file is missing, unreadable, not a regular file or too large.
 std::string read_config_file(const std::string& path);

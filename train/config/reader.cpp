@@ -51,7 +51,8 @@ std::string sections_with(const Keys& keys, const std::string& name) {
   return sections.empty() ? "" : "in " + list_in_words(sections);
 }
 
-/// "did you mean `a`, `b` in `model` or `c` in `train`?". Omits the section of keys in `section`.
+/// "did you mean `a`, `b` in `model` or `c` in `train`?". Does not name the section of keys in
+/// `section`.
 std::string ask_for(const std::vector<std::string>& paths, const std::string& section) {
   std::vector<std::string> keys;
   for (const std::string& path : paths) {
@@ -136,7 +137,7 @@ std::optional<Assignment> split(const std::string& override) {
                     override.substr(equals + 1)};
 }
 
-/// The percentage in `text` if the domain is a number of steps; else nullopt.
+/// The percentage in `text` if the domain is a number of steps; otherwise nullopt.
 std::optional<double> percentage_of_steps(const Domain& domain, std::string_view text) {
   return domain.is<StepCount>() ? parse_percentage(text) : std::nullopt;
 }
@@ -148,8 +149,8 @@ bool accepts(const std::string& path, const std::string& value) {
                    std::holds_alternative<FieldValue>(field->domain.parse(value)));
 }
 
-/// The hint for an override without a section or a value. Suggests the keys that it may mean and
-/// that accept its value.
+/// The hint for an override without a section or a value. Suggests keys that the user may have
+/// meant and that accept the value.
 std::string hint_for_form(const std::string& override) {
   const std::size_t equals = override.find('=');
   const std::string name = override.substr(0, equals);
@@ -169,7 +170,7 @@ std::string hint_for_form(const std::string& override) {
 
 void ConfigReader::read(YamlText& text, const Folder& folder) {
   Config chosen = config_;
-  std::vector<std::pair<std::string, YamlEntry>> keys;  // with their sections
+  std::vector<std::pair<std::string, YamlEntry>> keys;  // keys, each with its section
   for (const YamlEntry& section : text.sections()) {
     if (section.key.starts_with("x-") || !check_section(section.key_place, section.key)) continue;
     if (!section.value.IsMap()) {
@@ -255,7 +256,7 @@ bool ConfigReader::set_value(Field& field, const Given& given) {
   }
   const std::string path = field.path();
   if (const auto percent = percentage_of_steps(field.domain, *given.text)) {
-    // resolve_percentages() converts it to steps when train.steps is known.
+    // resolve_percentages() converts the percentage to steps when train.steps is known.
     config_.step_percentages[path] = {.percent = *percent, .in_override = given.in_override};
     return true;
   }

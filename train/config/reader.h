@@ -14,14 +14,14 @@
 
 namespace tapestry {
 
-struct Field;    // train/config/fields.h
-class YamlText;  // train/config/yaml_text.h
+struct Field;    // see train/config/fields.h
+class YamlText;  // see train/config/yaml_text.h
 
 /// Where a key was last set.
 struct Origin {
   Place place;               ///< place of the key
   bool valid;                ///< whether the value is in the domain of the key
-  bool in_override = false;  ///< set on the command line
+  bool in_override = false;  ///< whether it was set on the command line
   /// For each path in the value, whether it was relative before it was made absolute.
   std::vector<bool> relative{};
 };
@@ -35,7 +35,7 @@ struct ConfigWithOrigins {
   Origins origins;
 };
 
-/// load_config() with the origins of the values.
+/// Like load_config(), but also returns the origins of the values.
 ConfigWithOrigins load_config_with_origins(const std::string& path,
                                            const std::vector<std::string>& overrides = {});
 
@@ -49,8 +49,8 @@ class ConfigReader {
   /// errors  receives the errors; must outlive the reader
   ConfigReader(Config& config, Diagnostics& errors) : config_(config), errors_(errors) {}
 
-  /// Reads all keys of a text, except in sections `x-NAME`, which hold anchors. Relative paths of
-  /// data start at `folder`; without `folder`, they stay relative.
+  /// Reads all keys of a text, except in sections `x-NAME`, which hold anchors. Makes relative
+  /// paths of data absolute, starting at `folder`; without `folder`, they stay relative.
   void read(YamlText& text, const Folder& folder);
 
   /// Reads an override of the form section.key=value.
@@ -60,7 +60,7 @@ class ConfigReader {
   const Origins& origins() const { return origins_; }
 
  private:
-  /// A value of a key before parsing.
+  /// The unparsed value of a key.
   struct Given {
     /// Text for Domain::parse(); nullopt if the value is neither a scalar nor a list of scalars.
     std::optional<std::string> text;

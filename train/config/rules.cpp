@@ -21,8 +21,8 @@
 namespace tapestry {
 namespace {
 
-/// Reports keys that the config does not use. Accepts unused keys with their defaults, since a
-/// dumped config has every key.
+/// Reports keys that the config does not use. Accepts unused keys that have their defaults, since
+/// dump_config() writes every key.
 void check_unused_keys(const Config& config, const ConfigCheck& check) {
   const std::vector<Field> defaults = fields_of(Config());
   const std::vector<Field> fields = fields_of(config);
@@ -48,7 +48,7 @@ void check_data_task(const Config& config, const ConfigCheck& check) {
       fmt::format("set `data.task` to {}, or choose another `model.kind`", list_in_words(tasks)));
 }
 
-/// Checks the rules of the data task or of the kind of model.
+/// Checks the rules of the data task or the model kind.
 void check_chosen_kind(const Config& config, const ConfigCheck& check,
                        const std::vector<ConfigKind>& kinds, const std::string& name) {
   const auto kind = std::ranges::find(kinds, name, &ConfigKind::name);
@@ -124,7 +124,7 @@ void check_betas(const Config& config, const ConfigCheck& check) {
                "set `beta2` nearer to 1 than `beta1`, such as 0.98 and 0.9");
 }
 
-/// Rejects an epsilon that rounds to 0 in float32, which does not prevent a division by zero.
+/// Rejects an epsilon that rounds to 0 in float32, since it would not prevent a division by zero.
 void check_epsilons(const Config& config, const ConfigCheck& check) {
   if (config.train.dtype != DType::float32) return;
   const auto check_epsilon = [&](std::string_view path, double epsilon) {
@@ -141,7 +141,7 @@ void check_epsilons(const Config& config, const ConfigCheck& check) {
   check_epsilon("model.layer_norm_epsilon", config.model.layer_norm_epsilon);
 }
 
-/// batch_tokens makes batches of examples with similar lengths, see batch_lengths().
+/// batch_tokens groups examples with similar lengths into batches, see batch_lengths().
 void check_batch_tokens(const Config& config, const ConfigCheck& check) {
   const bool mixed = config.model.normalization == Normalization::batch_norm;
   if (config.train.batch_tokens == 0 || !mixed) return;
@@ -173,7 +173,7 @@ void check_decay(const Config& config, const ConfigCheck& check) {
                              schedule.min_learning_rate, schedule.learning_rate),
                  fmt::format("set `min_learning_rate` to {} or less", schedule.learning_rate));
   }
-  // If the number of steps is not known yet, resolve_epochs() checks the rules about it.
+  // If the number of steps is not known yet, resolve_epochs() checks the rules about steps.
   const bool steps_are_known = config.train.epochs == 0;
   const bool own_end = schedule.decay_steps != 0;
   const bool relative = config.step_percentages.contains("schedule.decay_steps") ||

@@ -11,7 +11,7 @@
 #include "train/config/reader.h"
 
 /// Rules between the values of several keys. Rules about steps do not apply while `train.epochs`
-/// sets the length of the run; resolve_epochs() checks them when the data are known.
+/// sets the length of the run; resolve_epochs() checks them after the data have been loaded.
 namespace tapestry {
 
 // The next three functions are defined in train/tasks/, since train/config/ must not depend on

@@ -59,7 +59,8 @@ Json to_schema(const Duration&) {
 
 Json to_schema(const Flag&) { return {{"type", "boolean"}}; }
 
-/// Also allows numbers and booleans, since YAML reads an unquoted name such as 2020 as a number.
+/// Allows numbers and booleans in addition to strings, since YAML reads an unquoted name such as
+/// 2020 as a number.
 Json to_schema(const Text&) { return {{"type", {"string", "number", "boolean"}}}; }
 Json to_schema(const FilePath&) { return to_schema(Text()); }
 Json to_schema(const FolderPath&) { return to_schema(Text()); }
@@ -108,7 +109,7 @@ std::string description(const Field& field) {
   return text;
 }
 
-// ---- Rules between keys, as lists of values.
+// ---- Rules between keys, expressed as lists of values.
 
 /// The values that a key may have.
 struct AllowedValues {
@@ -139,8 +140,8 @@ Json has(const AllowedValues& allowed, const Defaults& defaults) {
   return schema;
 }
 
-/// Adds the rule for a key with a condition: if the condition does not hold, the key is missing or
-/// has its default.
+/// Adds the rule for a key with a condition: if the condition does not hold, the key must be
+/// missing or have its default.
 void add_use(Json& rules, const Field& field, const Defaults& defaults) {
   if (field.condition.key.empty()) return;
   const Json condition = has({field.condition.key, field.condition.values}, defaults);

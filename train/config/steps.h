@@ -11,8 +11,8 @@
 #include "train/config/config.h"
 
 /// Resolves numbers of steps: percentages of `train.steps`, such as `warmup_steps: 5%`, and
-/// `train.epochs` instead of `train.steps`. Epochs are converted to steps when the data are known,
-/// then percentages are converted to numbers.
+/// `train.epochs` instead of `train.steps`. Epochs are converted to steps after the data have been
+/// loaded; then percentages are converted to numbers.
 namespace tapestry {
 
 /// Sets the keys of `config.step_percentages` to their percentages of train.steps, rounded to the
@@ -20,8 +20,8 @@ namespace tapestry {
 void resolve_percentages(Config& config);
 
 /// Replaces percentages in a config file with the numbers of steps of the resumed run, so that the
-/// run keeps its schedule with another train.steps. Does not replace percentages in overrides and
-/// of keys in `allowed`.
+/// run keeps its schedule if train.steps changes. Does not replace percentages in overrides or
+/// percentages of keys in `allowed`.
 ///
 /// before   the config of the resumed run
 /// allowed  keys that the user allows to change

@@ -17,11 +17,12 @@ namespace tapestry {
 /// Takes O(|a| |b|) time.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// `word` in lower case with `-` as `_`: equal for words whose edit distance is 0.
+/// `word` in lower case, with `-` replaced by `_`. Words have the same normal form if their edit
+/// distance is 0.
 std::string folded(std::string_view word);
 
 /// The first candidate with the smallest edit distance to `word`, if the distance is at most
-/// max(1, word.size() / 3); else nullopt. Also nullopt for words longer than 64 bytes.
+/// max(1, word.size() / 3) and `word` has at most 64 bytes; otherwise nullopt.
 std::optional<std::string> closest(std::string_view word, std::span<const std::string> candidates);
 
 }  // namespace tapestry

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-/// The config keys that a user means by a name of another program.
+/// Finds config keys by their names in other programs.
 namespace tapestry {
 
 /// Names of a key in PyTorch, Hugging Face Transformers, fairseq, JoeyNMT, nanoGPT and papers.

@@ -16,7 +16,7 @@ constexpr std::size_t max_quote_length = 60;
 bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
 
 /// Whether the control character at `offset` is a tab, a line feed, or a carriage return before a
-/// line feed. A lone carriage return does not count: a terminal would overwrite the line.
+/// line feed. Rejects other carriage returns, since a terminal would overwrite the line.
 bool is_layout(std::string_view text, std::size_t offset) {
   return text[offset] == '\t' || text[offset] == '\n' || text.substr(offset, 2) == "\r\n";
 }

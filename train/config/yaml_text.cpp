@@ -36,7 +36,7 @@ bool is_blank_or_comment(std::string_view line) {
   return first == std::string_view::npos || line[first] == '#';
 }
 
-/// Something that a line must not contain.
+/// An error in a line: text that a config must not contain.
 struct LineError {
   std::size_t column;  ///< in bytes, from 0
   std::string message;
@@ -84,8 +84,8 @@ std::size_t line_of(const YAML::Mark& mark) {
   return static_cast<std::size_t>(std::max(0, mark.line));
 }
 
-/// The index of the line that lacks a colon or the space after it. yaml-cpp often reports it one
-/// line late. Returns the reported line if neither line lacks them.
+/// The index of the line that lacks a colon or the space after it. yaml-cpp often reports the error
+/// one line late. Returns the reported line if neither line has this error.
 std::size_t find_wrong_line(std::size_t found, const std::vector<std::string>& lines) {
   std::size_t searched = 0;
   for (std::size_t i = std::min(found + 1, lines.size()); i > 0 && searched < 2; --i) {
@@ -264,7 +264,8 @@ void YamlText::collect(const YAML::Node& map, Collected& collected) {
       merged = maps_to_merge(key, value);
       continue;
     }
-    const bool section_again = !is_new && collected.section.empty();  // also check its keys
+    // The keys of a repeated section are checked as well.
+    const bool section_again = !is_new && collected.section.empty();
     if (collected.keys.insert(name).second || section_again) {
       YamlEntry entry{name, value, place(key), place_of_value(key, value)};
       if (check_value(entry)) collected.entries.push_back(std::move(entry));

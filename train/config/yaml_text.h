@@ -36,7 +36,8 @@ class YamlText {
   /// nested merges would grow exponentially.
   static constexpr std::size_t max_merged_maps = 100;
 
-  /// Parses `text`. After a syntax error, the object has the lines before it if they can be parsed.
+  /// Parses `text`. After a syntax error, the object contains the lines before the error if they
+  /// can be parsed.
   ///
   /// name    file name in messages
   /// errors  receives the errors; must outlive the object

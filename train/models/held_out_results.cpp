@@ -32,7 +32,7 @@ std::vector<Example> select(const std::vector<Example>& examples,
 
 // ---- Accuracy
 
-/// Labels and hits by a whole number, such as a length.
+/// Counts labels and hits by a whole number, such as a length.
 using Tally = std::map<std::uint64_t, LabelGroup>;
 
 void add(LabelGroup& group, bool hit) {
@@ -69,7 +69,7 @@ std::vector<LabelGroup> by_ranges(const Tally& tally, std::uint64_t max_groups) 
 /// Groups of the frequencies 0, 1-3, 4-15, 16-63 and so on.
 std::vector<LabelGroup> by_powers(const Tally& tally) {
   std::vector<LabelGroup> groups;
-  std::uint64_t end = 0;  // of the last group
+  std::uint64_t end = 0;  // end of the last group
   for (const auto& [frequency, counts] : tally) {
     if (groups.empty() || frequency >= end) {
       std::uint64_t begin = 0;
@@ -81,8 +81,8 @@ std::vector<LabelGroup> by_powers(const Tally& tally) {
   return groups;
 }
 
-/// How often each id is a target of the examples. Counts <eos> once for each example that does not
-/// end with it.
+/// Counts how often each id is a target in the examples. Counts <eos> once for each example that
+/// does not end with it.
 std::vector<std::uint64_t> target_frequencies(const std::vector<Example>& examples,
                                               std::size_t vocabulary) {
   std::vector<std::uint64_t> counts(vocabulary, 0);
@@ -93,7 +93,7 @@ std::vector<std::uint64_t> target_frequencies(const std::vector<Example>& exampl
   return counts;
 }
 
-/// Counts of pairs of label and prediction.
+/// Counts the pairs of label and prediction.
 using ClassPairs = std::map<std::pair<std::int32_t, std::int32_t>, std::uint64_t>;
 
 /// A table of the most frequent classes, in the order of the vocabulary.
@@ -128,10 +128,10 @@ Confusion confusion_table(const ClassPairs& pairs, const Vocabulary& classes,
   return table;
 }
 
-/// Counts the labels of held-out examples that a model predicts.
+/// Counts the labels of held-out examples, and how many of them a model predicts.
 class LabelTally {
  public:
-  /// frequencies  of each target, see HeldOutAccuracy::by_frequency; not used for classes
+  /// frequencies  frequency of each target, see HeldOutAccuracy::by_frequency; not used for classes
   LabelTally(const Task& task, const std::vector<Example>& examples,
              std::vector<std::uint64_t> frequencies)
       : examples_(examples),
@@ -188,7 +188,7 @@ std::string token_name(const TrainedModel& trained, std::int32_t label) {
   return trained.codec.target_vocabulary().token(is_class ? label + first_word_id : label);
 }
 
-/// The labels of an example with the model's predictions; tokens without label are shown as well.
+/// The labels of an example with the model's predictions; includes tokens without a label.
 std::vector<TokenPrediction> predict_tokens(const TrainedModel& trained,
                                             const std::vector<Example>& examples,
                                             std::size_t index) {
@@ -216,7 +216,7 @@ std::vector<TokenPrediction> predict_tokens(const TrainedModel& trained,
   return tokens;
 }
 
-/// The mean of a channel of an image in a square of `side` pixels, or less at the border.
+/// The mean of an image channel over a square with a side of `side` pixels, cut off at the border.
 float mean_of_square(const Example& example, const ImageOptions& image, std::size_t y,
                      std::size_t x, std::size_t channel, std::size_t side) {
   float sum = 0.0F;
@@ -229,7 +229,7 @@ float mean_of_square(const Example& example, const ImageOptions& image, std::siz
   return sum / static_cast<float>(count);
 }
 
-/// The image of an example, reduced by averaging to at most 64 x 64 pixels.
+/// The image of an example, downscaled by averaging to at most 64 x 64 pixels.
 ReportImage report_image(const Example& example, const Config& config) {
   constexpr std::size_t max_side = 64;
   if (example.pixels.empty()) return {};
@@ -237,7 +237,7 @@ ReportImage report_image(const Example& example, const Config& config) {
   const std::size_t height = image.image_height, width = image.image_width;
   const std::size_t step = (std::max(height, width) + max_side - 1) / max_side;
   const auto [low, high] = std::ranges::minmax(example.pixels);
-  // Pixels are usually in [0, 1]; others are scaled.
+  // Pixels are usually in [0, 1]; images with other values are scaled to this range.
   const float black = std::min(low, 0.0F), range = std::max(high, 1.0F) - black;
   ReportImage reduced{.height = (height + step - 1) / step,
                       .width = (width + step - 1) / step,
@@ -254,7 +254,7 @@ ReportImage report_image(const Example& example, const Config& config) {
   return reduced;
 }
 
-/// The example with a window of a text cut to `max_tokens` tokens.
+/// The example; a window of a text is cut to `max_tokens` tokens.
 Example cut_window(Example example, const Config& config, std::size_t max_tokens) {
   const bool is_window = example.source.empty() && example.pixels.empty() &&
                          data_source(config.data).makes_windows &&
@@ -347,7 +347,7 @@ std::vector<ReportExample> report_examples(const TrainedModel& trained,
     example.number = indices[i] + 1;
     if (i < shown.size()) {
       example.text = shown[i];
-      // Its number in the set, not in `indices`.
+      // Counts from 1 in the set, not in `indices`.
       if (task.traits().reads_images) example.text.input = fmt::format("image {}", example.number);
     } else {
       example.tokens = predict_tokens(trained, examples, i);
@@ -368,7 +368,7 @@ std::vector<AttentionSample> attention_samples(const Model& model, const Config&
   std::erase_if(fitting, [&](std::size_t i) {
     return tokens_read(cut_window(set[i], config, max_tokens), config) > max_tokens;
   });
-  // Evenly spaced quantiles of the length, without the extremes.
+  // Selects evenly spaced quantiles of the length, without minimum and maximum.
   std::ranges::stable_sort(fitting, {}, [&](std::size_t i) { return tokens_read(set[i], config); });
   std::vector<AttentionSample> samples;
   const std::size_t shown = std::min(choice.examples, fitting.size());

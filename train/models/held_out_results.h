@@ -18,11 +18,11 @@ namespace tapestry {
 struct SetScores {
   std::string name;  ///< "validation" or "test"
   Scores scores;
-  double unknown;  ///< share of unknown tokens
+  double unknown;  ///< fraction of unknown tokens
 };
 
-/// Scores a model on the validation and the test set of a corpus, and decodes all their examples.
-/// Leaves out a set that is empty.
+/// Scores a model on the validation set and the test set of a corpus, and decodes all their
+/// examples. Omits empty sets.
 std::vector<SetScores> score_held_out_sets(const TrainedModel& trained, const Corpus& corpus);
 
 /// Labels with a common property, such as the length of their example.
@@ -32,29 +32,29 @@ struct LabelGroup {
   std::uint64_t hits = 0;    ///< labels predicted correctly
 };
 
-/// How often a class is predicted for each class.
+/// A confusion matrix: how often each class is predicted for examples of each class.
 struct Confusion {
-  std::vector<std::string> classes;   ///< by name; the last one may be `other_classes`
-  std::vector<std::uint64_t> counts;  ///< (classes, classes): label, prediction; row-major
+  std::vector<std::string> classes;   ///< names; the last name may be `other_classes`
+  std::vector<std::uint64_t> counts;  ///< (labels, predictions), row-major
 
-  /// The name of the rare classes together, if there are too many for a table.
+  /// The name of the group of rare classes if a table cannot show all classes.
   static constexpr const char* other_classes = "(other classes)";
 };
 
-/// Accuracy on a held-out set, with the labels before a position known to the model.
+/// Accuracy on a held-out set. For each prediction, the model is given the preceding labels.
 struct HeldOutAccuracy {
   std::size_t examples = 0;                ///< number of scored examples
-  std::uint64_t labels = 0, hits = 0;      ///< their labels, and those predicted correctly
-  std::vector<LabelGroup> by_length{};     ///< labels by tokens of their example; empty for images
+  std::uint64_t labels = 0, hits = 0;      ///< number of labels, and of correct predictions
+  std::vector<LabelGroup> by_length{};     ///< labels by length in tokens; empty for images
   std::vector<LabelGroup> by_frequency{};  ///< labels by their frequency; empty for classes
-  bool frequency_of_training = false;      ///< counted in the training set, not in this set
+  bool frequency_of_training = false;      ///< whether frequencies are those in the training set
   Confusion confusion{};                   ///< predictions by class; empty for tokens
   std::vector<ExampleLoss> losses{};       ///< losses of the scored examples; indices in the set
 };
 
 /// A token with the model's prediction from the preceding or the surrounding tokens.
 struct TokenPrediction {
-  std::string expected;      ///< the token; the token of the input if it has no label
+  std::string expected;      ///< the label, or the input token if it has no label
   std::string predicted{};   ///< the most likely token; empty if there is no label
   double probability = 0.0;  ///< probability of the expected token; 0 if there is no label
 };
@@ -67,10 +67,9 @@ struct ReportImage {
 
 /// A held-out example with the model's output.
 struct ReportExample {
-  std::size_t number = 0;               ///< number in its set, from 1
+  std::size_t number = 0;               ///< number of the example in its set, from 1
   ShownExample text;                    ///< empty for tasks that show tokens
-  std::vector<TokenPrediction> tokens;  ///< tokens for tasks without an output, such as
-                                        ///< language_model; else empty
+  std::vector<TokenPrediction> tokens;  ///< only for tasks without output: language_model, ...
   ReportImage image;                    ///< empty without images
 };
 
@@ -82,7 +81,8 @@ struct AttentionSample {
   ReportImage image;                   ///< empty without images
 };
 
-/// The held-out set that a report shows: test, or else validation.
+/// The held-out set that a report shows: the test set, or the validation set if the test set is
+/// empty.
 struct HeldOutSet {
   const char* name;                      ///< "test" or "validation"
   const std::vector<Example>& examples;  ///< may be empty
@@ -95,20 +95,20 @@ HeldOutSet held_out_set(const Corpus& corpus);
 HeldOutAccuracy held_out_accuracy(const TrainedModel& trained, const Corpus& corpus,
                                   std::size_t max_examples);
 
-/// The losses of the examples to show, in descending order: half of `count` are the greatest
-/// losses, the others are evenly spaced among the remaining losses.
+/// Selects `count` examples to show and returns their losses in descending order: half are the
+/// greatest losses, the others are evenly spaced among the remaining losses.
 std::vector<ExampleLoss> worst_and_spread(const std::vector<ExampleLoss>& losses,
                                           std::size_t count);
 
-/// The examples with these indices, with the model's outputs.
+/// The examples with these indices, and the model's outputs for them.
 std::vector<ReportExample> report_examples(const TrainedModel& trained,
                                            const std::vector<Example>& set,
                                            const std::vector<std::size_t>& indices);
 
-/// Which attention weights are computed.
+/// Limits on the attention weights to compute.
 struct AttentionChoice {
   std::size_t examples;    ///< number of held-out examples, of different lengths
-  std::size_t max_tokens;  ///< maximum length of an example; windows of a text are cut to it
+  std::size_t max_tokens;  ///< maximum length of an example; longer windows of a text are cut
 };
 
 /// The attention weights of a model on held-out examples, the longest first. Empty if all examples

@@ -23,13 +23,14 @@ namespace {
 
 constexpr const char* input_name = "standard input";
 
-/// The maximum bytes of lines that are answered together, unless one line has more.
+/// The maximum size in bytes of lines that are answered together. A longer line is answered
+/// separately.
 constexpr std::size_t max_window_bytes = std::size_t{4} << 20;
 
 }  // namespace
 
-/// Shows the number of answered lines on a live line on standard error, if it is a terminal and
-/// standard output, which has the answers, is not.
+/// Shows the number of answered lines in a status line on standard error, if standard error is a
+/// terminal and standard output, which receives the answers, is not.
 class LineProgress {
  public:
   LineProgress() : is_shown_(::isatty(STDERR_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 0) {
@@ -44,7 +45,7 @@ class LineProgress {
   LineProgress(const LineProgress&) = delete;
   LineProgress& operator=(const LineProgress&) = delete;
 
-  /// Redraws the live line at most twice a second.
+  /// Redraws the status line at most twice a second.
   void add(std::size_t lines, std::uint64_t bytes_read) {
     if (lines == 0) return;
     lines_ += lines;
@@ -67,11 +68,11 @@ class LineProgress {
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// Ignores errors, unlike fmt::print(), which throws: the destructor calls it.
+  /// Ignores errors, since the destructor calls this function; fmt::print() would throw.
   static void show(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
   bool is_shown_, is_drawn_ = false;
-  std::uint64_t bytes_ = 0;  ///< bytes of the input; 0: unknown
+  std::uint64_t bytes_ = 0;  ///< size of the input in bytes; 0 if unknown
   std::uint64_t lines_ = 0;  ///< lines that have been answered
   Clock::time_point started_ = Clock::now(), drawn_ = started_;
 };
@@ -118,8 +119,8 @@ std::vector<InputLine> LineInput::next() {
   return lines;
 }
 
-/// The next line; nullopt at the end. The answer to a line that is too long to be split into tokens
-/// is an empty line.
+/// Reads the next line; nullopt at the end of the input. The answer to a line that is too long to
+/// be split into tokens is an empty line.
 std::optional<InputLine> LineInput::read_next() {
   try {
     auto line = reader_.next();

@@ -16,7 +16,7 @@
 
 namespace tapestry {
 
-/// Treatment of a line that has more tokens than the model can read: --long-lines.
+/// Values of --long-lines: the treatment of lines with more tokens than the model can read.
 namespace long_lines {
 inline constexpr const char* empty = "empty";  ///< the answer is an empty line
 inline constexpr const char* cut = "cut";      ///< the first tokens are answered
@@ -29,11 +29,11 @@ struct InputLine {
   std::optional<Example> example;  ///< nullopt if the answer is an empty line
 };
 
-/// Warns about lines that are too long: about each of the first three, and at the end about the
-/// number of all.
+/// Warns about each of the first three lines that are too long, and at the end about the number of
+/// all such lines.
 class LongLineWarnings {
  public:
-  /// place  of the lines, for messages
+  /// place  name of the input, for messages
   explicit LongLineWarnings(std::string place) : place_(std::move(place)) {}
 
   void add(const DataError& error, const char* consequence);
@@ -46,27 +46,27 @@ class LongLineWarnings {
   std::size_t count_ = 0;
 };
 
-/// How lines of standard input are read.
+/// Options for reading lines of standard input.
 struct LineInputOptions {
   /// The example of a line, see TaskAnswers::read_line().
   std::function<std::optional<Example>(const std::string& line, std::size_t number,
                                        const std::string& place)>
       read;
   std::string hint;                              ///< see TaskWords::input_hint
-  std::string on_long_line = long_lines::empty;  ///< one of long_lines
-  std::size_t window = 64;                       ///< maximum lines that are answered together
+  std::string on_long_line = long_lines::empty;  ///< a value of long_lines
+  std::size_t window = 64;  ///< maximum number of lines that are answered together
 };
 
-/// The lines of standard input of a program that prints one answer for each, in order. Warns about
-/// lines that are too long, and shows on a terminal how many lines have been answered.
+/// Reads the lines of standard input for a program that prints one answer per line, in order. Warns
+/// about lines that are too long, and shows on a terminal how many lines have been answered.
 class LineInput {
  public:
   explicit LineInput(LineInputOptions options);
   ~LineInput();
 
   /// Flushes the answers to the previous lines, which the caller has printed, and reads the next
-  /// lines: up to the window, or fewer if no complete line is waiting, because the program that
-  /// writes them may wait for answers.
+  /// lines: at most LineOptions::window lines, or fewer if no further complete line is available,
+  /// since the program that writes the lines may be waiting for answers.
   ///
   /// returns  the lines; empty at the end of the input
   /// throws   DataError if a line is not valid text or is rejected, after the preceding lines have
@@ -83,10 +83,10 @@ class LineInput {
   std::unique_ptr<class LineProgress> progress_;
   std::size_t window_lines_ = 0;        ///< lines in the last result of next()
   std::size_t window_bytes_ = 0;        ///< bytes of these lines
-  std::exception_ptr error_ = nullptr;  ///< error of the line after them
+  std::exception_ptr error_ = nullptr;  ///< error in the line after these lines
 };
 
-/// Replaces line feeds, carriage returns and NUL by spaces: the answer to a line is one line.
+/// Replaces line feeds, carriage returns and NUL by spaces: the answer to a line must be one line.
 /// Tokens of single bytes (data.byte_fallback) or of line ends may produce these characters.
 std::string as_one_line(std::string answer);
 

@@ -75,7 +75,7 @@ std::string name_in_block(const std::string& name, const std::string& path) {
 std::vector<ParameterBlock> parameter_blocks(const Parameters& parameters) {
   const std::span<const NamedTensor> all = parameters.list();
   std::vector<ParameterBlock> blocks;
-  std::size_t begin = 0;  // of the last block
+  std::size_t begin = 0;  // start of the last block
   for (std::size_t i = 0; i < all.size(); ++i) {
     std::string path = block_path(all[i].name);
     if (blocks.empty() || blocks.back().path != path) {

@@ -22,20 +22,20 @@ struct ParameterShape {
   bool operator==(const ParameterShape&) const = default;
 };
 
-/// A part of a model, or several consecutive parts that are alike: the layers of a stack.
+/// A part of a model, or several consecutive identical parts such as the layers of a stack.
 struct ModelBlock {
   std::string path;                     ///< `encoder.norm`, or `encoder.layers.0-5`
   std::size_t count = 1;                ///< number of identical parts
-  std::uint64_t parameters = 0;         ///< number of values of one part
+  std::uint64_t parameters = 0;         ///< number of values in one part
   std::vector<ParameterShape> tensors;  ///< tensors of one part, named relative to its path
 };
 
-/// The parameters of a model by blocks.
+/// The parameters of a model, grouped into blocks.
 struct ModelSummary {
   std::vector<ModelBlock> blocks;  ///< in the order of the parameters
   std::size_t tensors = 0;
-  std::uint64_t parameters = 0;  ///< values, frozen or not
-  std::uint64_t frozen = 0;      ///< values that are not trained
+  std::uint64_t parameters = 0;  ///< number of values, including frozen values
+  std::uint64_t frozen = 0;      ///< number of values that are not trained
 };
 
 /// The shapes of all parameters of a model.
@@ -55,10 +55,10 @@ struct ParameterBlock {
   std::span<const NamedTensor> tensors;  ///< at least one
 };
 
-/// The parameters of a model by blocks, in their order.
+/// The parameters of a model grouped by block, in their original order.
 std::vector<ParameterBlock> parameter_blocks(const Parameters& parameters);
 
-/// Gathers parameters into blocks. Consecutive layers whose tensors have equal names and shapes are
+/// Groups parameters into blocks. Consecutive layers whose tensors have equal names and shapes form
 /// one block.
 ModelSummary summarize(std::span<const ParameterShape> parameters);
 
@@ -68,8 +68,8 @@ std::string to_line(const ModelSummary& summary);
 /// A table of the blocks with the shapes of their tensors, and the totals.
 std::string to_table(const ModelSummary& summary);
 
-/// The blocks of a model with the shapes of their tensors, and the totals, as `inspect --json` and
-/// `plan --json` print them.
+/// The blocks of a model with the shapes of their tensors, and the totals, as JSON for `inspect
+/// --json` and `plan --json`.
 nlohmann::ordered_json to_json(const ModelSummary& summary);
 
 }  // namespace tapestry

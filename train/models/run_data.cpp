@@ -24,7 +24,8 @@
 namespace tapestry {
 namespace {
 
-/// Whether the held-out sets change: other sets are held out, or a training file has changed.
+/// Whether the held-out sets change because different examples are held out or a training file has
+/// changed.
 bool holds_out_others(const DataOptions& before, const DataOptions& now,
                       const std::vector<FileChange>& changes) {
   const HeldOutParts parts = data_source(now).held_out(now);
@@ -35,9 +36,9 @@ bool holds_out_others(const DataOptions& before, const DataOptions& now,
          });
 }
 
-/// Rejects data that differ although no changed file explains it.
+/// Rejects data that differ although no file has changed.
 ///
-/// lists_files  whether the checkpoint lists its files
+/// lists_files  whether the checkpoint lists the data files
 [[noreturn]] void reject_unexplained_change(const std::string& run_dir, bool lists_files) {
   const std::string found =
       fmt::format("{}: the data differ from the original data of the run", run_dir);
@@ -51,10 +52,10 @@ bool holds_out_others(const DataOptions& before, const DataOptions& now,
 /// Adds the permitted changes of a corpus whose fingerprint differs.
 ///
 /// before, trained  identity and options of the run's data
-/// throws           DataError as require_allowed_files() and reject_unexplained_change().
+/// throws           DataError like require_allowed_files() and reject_unexplained_change().
 void add_data_changes(const DataIdentity& before, const DataOptions& trained, const Config& config,
                       const std::vector<std::string>& allowed, ResumedCorpus& resumed) {
-  // A permitted change: it adds or removes generated examples at the end.
+  // This change is permitted: it adds or removes generated examples at the end.
   if (trained.generated.train_size != config.data.generated.train_size) return;
   const bool lists_files = !before.files.empty();  // false for checkpoints of version 1
   const auto changes =
@@ -95,7 +96,7 @@ std::string parse_set_name(std::string_view key) {
   return std::string(key.substr(0, key.find('_')));
 }
 
-/// Calls f(key, files) for each key of data files of a config that has any; f may empty `files`.
+/// Calls f(key, files) for each key of a config that names data files; f may clear `files`.
 void for_each_data_file(Config& config,
                         const std::function<void(const std::string&, FileList& files)>& f) {
   for_each_field(config, [&](Field& field) {
@@ -110,8 +111,8 @@ void for_each_data_file(Config& config,
   });
 }
 
-/// The reasons why data files cannot be opened, by set. Files named by `overrides` are not
-/// included: they must exist.
+/// The reasons why data files cannot be opened, by set. Does not check files named by `overrides`,
+/// which must exist.
 std::map<std::string, std::string> unopened_sets(Config config,
                                                  const std::vector<std::string>& overrides) {
   const auto is_named = [&](const std::string& key) {
@@ -127,7 +128,7 @@ std::map<std::string, std::string> unopened_sets(Config config,
         const OpenFile opened(file, any_file);
       } catch (const UnopenedFile& error) {
         reasons.try_emplace(parse_set_name(key), error.what());
-      } catch (const FileError&) {  // rejected with more words when it is read
+      } catch (const FileError&) {  // reading the file reports this error in detail
       }
     }
   });
@@ -145,8 +146,8 @@ bool needs_no_training_files(const DataOptions& data, DataUse use,
          });
 }
 
-/// The data of a config without these sets. Examples that were held out of a removed training file
-/// are missing as well; no other examples replace a removed file.
+/// Loads the data of a config without the sets in `left_out`. Examples that were held out of a
+/// removed training file are missing as well; no other examples replace them.
 DataOptions without_sets(Config config, const std::set<std::string>& sets) {
   for_each_data_file(config, [&](const std::string& key, FileList& files) {
     if (sets.contains(parse_set_name(key))) files.clear();
@@ -178,8 +179,8 @@ bool has_enough(const Corpus& corpus, DataUse use) {
   return held_out || (use == DataUse::examples && !corpus.training().empty());
 }
 
-/// Warns about changed training files, because examples held out of another file may be examples
-/// that the model was trained on. Other validation and test files are accepted without a warning.
+/// Warns about changed training files, because the model may have been trained on examples that are
+/// now held out of the changed file. Changed validation and test files do not cause a warning.
 ///
 /// left_out  sets whose files were not opened; they do not count as changes
 void warn_of_changes(const DataIdentity& learned, const Corpus& corpus,
@@ -212,7 +213,7 @@ Corpus load_corpus_for(const TrainedModel& trained, DataUse use,
   config.data = without_sets(trained.config, left_out);
   Corpus corpus = load_fitting_corpus(config, &words);
   if (!unopened.empty() && !has_enough(corpus, use)) {
-    // Loading the unopened sets too throws the error that names the key of the file.
+    // Loading the unopened sets as well throws the error that names the key of the file.
     return load_corpus(without_sets(trained.config, not_needed), &words);
   }
   warn_of_missing_sets(trained.config.data, unopened);

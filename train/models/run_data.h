@@ -19,14 +19,15 @@ struct ResumedCorpus {
 
 /// Loads the corpus of a resumed run. Files are identified by content: they may have moved, but
 /// their content must be unchanged unless their keys are in `allowed`. The vocabulary of the run is
-/// kept even if files change. Its subword files may be missing; existing ones must be unchanged.
+/// kept even if files change. Its subword files may be missing; existing subword files must be
+/// unchanged.
 ///
 /// throws  DataError with each file that differs, or if unchanged files give different data;
 ///         CheckpointError.
 ResumedCorpus load_same_corpus(const Config& config, const ArrayStore& arrays,
                                const std::vector<std::string>& allowed);
 
-/// Data of a trained model for commands.
+/// The data that a command needs with a trained model.
 enum class DataUse {
   scores,   ///< needs the validation or test set, if the config has one
   examples  ///< needs some examples of any set
@@ -36,12 +37,12 @@ enum class DataUse {
 /// vocabularies and classes. Files may have changed since training; a changed training file that is
 /// read causes a warning on standard error.
 ///
-/// Sets whose files cannot be opened are left empty if `use` allows it, with a warning if they are
-/// held-out sets. For DataUse::scores, training files are not read, which would tokenize all of
-/// them, unless examples are held out of them.
+/// Leaves sets whose files cannot be opened empty if `use` allows it; warns if they are held-out
+/// sets. DataUse::scores reads training files only if examples are held out of them, to avoid
+/// tokenizing all training data.
 ///
 /// overrides  data.KEY=FILE, as given to with_other_data(); these files must exist
-/// throws     DataError, also for a label that is not one of the model's classes.
+/// throws     DataError, for example for a label that is not one of the model's classes.
 Corpus load_corpus_for(const TrainedModel& trained, DataUse use,
                        const std::vector<std::string>& overrides = {});
 

@@ -39,7 +39,8 @@ TrainedModel load_trained_model(const std::filesystem::path& path) {
 
 namespace {
 
-/// The vocabularies that a model of `config` takes from the pretrained `model`, without classes.
+/// The vocabularies, except class vocabularies, that a model of `config` takes from the pretrained
+/// `model`.
 FixedVocabularies shared_vocabularies(const TrainedModel& model, const Config& config) {
   FixedVocabularies words{.source = model.codec.source_vocabulary(), .target = std::nullopt};
   if (!find_task(config).layout().labels_are_classes) {
@@ -48,7 +49,7 @@ FixedVocabularies shared_vocabularies(const TrainedModel& model, const Config& c
   return words;
 }
 
-/// Rejects the value of train.initialize_from, `origin`.
+/// Rejects `origin`, the value of train.initialize_from.
 [[noreturn]] void reject_pretrained(const std::string& origin, const std::string& what,
                                     const std::string& hint) {
   throw ConfigError({{.place = {.file = "train.initialize_from"},
@@ -56,7 +57,7 @@ FixedVocabularies shared_vocabularies(const TrainedModel& model, const Config& c
                       .hint = hint}});
 }
 
-/// The model that train.initialize_from names.
+/// Loads the model that train.initialize_from names.
 TrainedModel load_named_model(const std::string& origin) {
   std::error_code error;
   if (!std::filesystem::exists(origin, error)) {
@@ -91,8 +92,8 @@ void require_same_input(const Config& before, const Config& config) {
                     "name another run, or leave the key out");
 }
 
-/// "newly initialized: 2 tensors: head.weight (2, 64), head.bias (2)". More than a few tensors are
-/// listed by block: "not used: 16 tensors: encoder.layers 1 x 49,984".
+/// "newly initialized: 2 tensors: head.weight (2, 64), head.bias (2)". If the list has many
+/// tensors, groups them by block: "not used: 16 tensors: encoder.layers 1 x 49,984".
 std::string list_tensors(const char* what, const std::vector<ParameterShape>& tensors) {
   constexpr std::size_t max_named = 8;
   const std::string count =
@@ -135,7 +136,7 @@ InitialState load_initial_state(const Config& config) {
 std::vector<std::string> load_pretrained(const TrainedModel& from, const std::string& origin,
                                          const Vocabulary& targets, Model& to) {
   const bool same_targets = from.codec.target_vocabulary() == targets;
-  /// Whether `one` can be copied from or to a tensor of `other`.
+  /// Whether `other` has a tensor with the name and shape of `one`.
   const auto same = [&](const NamedTensor& one, const Parameters& other) {
     const NamedTensor* found = other.find(one.name);
     const bool of_head = one.name.starts_with("head.");
@@ -163,7 +164,7 @@ std::vector<std::string> load_pretrained(const TrainedModel& from, const std::st
                       "name a run with the model's sizes (d_model, d_ff, layers), or leave the key "
                       "out");
   }
-  // Rounded down, so that 100.0 % is printed only if all values were loaded.
+  // Rounds down, so that 100.0 % is printed only if all values were loaded.
   const std::size_t permille = 1000 * values / to.parameters.num_values();
   return {fmt::format(
               "initialized from {}, step {}: loaded {} of {} tensors, {}.{} % of the parameters",

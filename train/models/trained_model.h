@@ -22,32 +22,32 @@ class ArrayStore;
 ///     const Example example = task.answers().read_text("a b c", trained.codec);
 ///     const std::vector<std::string> answers = task.answers().answer(trained, {example});
 ///
-/// path     a run directory, whose best checkpoint is loaded, or the newest if no best one
-///          is recorded; or a checkpoint. Damaged checkpoints of a run are skipped with a warning
-///          on standard error
+/// path     a checkpoint or a run directory. Loads the best checkpoint of a run, or the newest if
+///          no best checkpoint is recorded. Skips damaged checkpoints of a run and prints a warning
+///          to standard error.
 /// returns  the model in the element type of the run
 /// throws   CheckpointError (a UserError with ExitCode::checkpoint) if there is no checkpoint or it
 ///          cannot be used.
 TrainedModel load_trained_model(const std::filesystem::path& path);
 
-/// Restores the model of a checkpoint; the data files are not needed. throws CheckpointError as
+/// Restores the model of a checkpoint; the data files are not needed. Throws CheckpointError like
 /// restore().
 TrainedModel load_model(const ArrayStore& snapshot);
 
-/// The data of a new run, and the pretrained model named by `train.initialize_from`, if any.
+/// The data of a new run, and the pretrained model if `train.initialize_from` names a model.
 struct InitialState {
   std::optional<TrainedModel> model;  ///< the pretrained model
-  Corpus corpus;                      ///< encoded with the vocabulary of `model`, if there is one
+  Corpus corpus;                      ///< encoded with the vocabulary of `model` if it is set
 };
 
-/// throws  ConfigError if train.initialize_from does not exist, or has a model with another kind of
-///         input or vocabulary; CheckpointError, DataError.
+/// throws  ConfigError if train.initialize_from does not exist, or if its model has a different
+///         kind of input or vocabulary; CheckpointError, DataError.
 InitialState load_initial_state(const Config& config);
 
 /// Copies each parameter of `from` to the parameter of `to` with the same name and shape, converted
 /// to the element type of `to`. A classification head is not copied if the classes of the two
-/// models differ. Returns lines for the user: how many parameters were loaded, which are newly
-/// initialized and which were not used.
+/// models differ. Returns messages for the user: the number of loaded parameters, and the
+/// parameters that are newly initialized or unused.
 ///
 /// origin   names `from`
 /// targets  the words or classes that `to` predicts

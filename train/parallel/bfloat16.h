@@ -16,7 +16,7 @@ inline std::uint16_t to_bfloat16(float x) {
   return static_cast<std::uint16_t>((bits + half + ((bits >> 16U) & 1U)) >> 16U);
 }
 
-/// The value of a bfloat16.
+/// The value of a bfloat16 with these bits.
 inline float from_bfloat16(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
 }

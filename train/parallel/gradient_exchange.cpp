@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t bfloat16_bytes = sizeof(std::uint16_t);
 
-/// Calls body(i) for each index below n, on all threads.
+/// Calls body(i) for each index i below n, distributed over all threads.
 template <class Body>
 void for_each_index(std::size_t n, Body&& body) {
   kernels::parallel_ranges(n, kernels::elements_per_piece, [&](std::size_t begin, std::size_t end) {
@@ -27,15 +27,15 @@ void for_each_index(std::size_t n, Body&& body) {
 auto& leaked_buffers = *new std::list<kernels::Memory>;
 std::mutex leaking;
 
-/// A part of a node, or of a sum of nodes.
+/// This process's part of a node or of a sum of nodes.
 template <class T>
 struct Term {
   TreeNode node{};
   T* values = nullptr;
-  kernels::Memory memory{};  ///< owns `values`, unless they are in another buffer
+  kernels::Memory memory{};  ///< owns `values`, unless they belong to another buffer
 };
 
-/// The part of a node that another process has sent.
+/// The part of a node that was received from another process.
 template <class T>
 Term<T> decode_message(const TreeNode& node, std::byte* message, std::size_t size, bool bfloat16) {
   if (!bfloat16) return {.node = node, .values = reinterpret_cast<T*>(message)};
@@ -46,7 +46,7 @@ Term<T> decode_message(const TreeNode& node, std::byte* message, std::size_t siz
   return {.node = node, .values = values, .memory = memory};
 }
 
-/// Adds the last term to the one before it.
+/// Adds the last term to the preceding term.
 template <class T, class Add>
 void merge_last(std::vector<Term<T>>& terms, std::size_t size, const Add& add) {
   T* const to = terms[terms.size() - 2].values;
@@ -70,7 +70,7 @@ GradientExchange::GradientExchange(const Parameters& parameters, std::size_t mic
   start_to_receive();
 }
 
-/// Allocates nothing, since the exception may be std::bad_alloc.
+/// Does not allocate memory, since the exception may be std::bad_alloc.
 GradientExchange::~GradientExchange() {
   if (is_done_) return;
   const std::lock_guard lock(leaking);
@@ -115,7 +115,7 @@ bool GradientExchange::sends_next(const TreeNode& node) const {
 }
 
 void GradientExchange::send_bucket(const kernels::Memory& values) {
-  // If this were cancelled, a bucket that some processes have received would be sent again.
+  // Cancelling this would send a bucket again that some processes have already received.
   const kernels::UncancellableScope whole;
   const std::size_t bucket = sent_ % layout_.buckets().size();
   if (!bfloat16_ && bucket == 0) memory_.push_back(values);
@@ -128,7 +128,8 @@ void GradientExchange::send_bucket(const kernels::Memory& values) {
   ++sent_;
 }
 
-/// Bytes to send for values of this size: the values, or their bfloat16 bits.
+/// The number of bytes to send for values of this size: that of the values or of their bfloat16
+/// bits.
 std::span<const std::byte> GradientExchange::encode_message(const std::byte* values,
                                                             std::size_t size) {
   if (!bfloat16_) return {values, size};
@@ -149,8 +150,8 @@ void GradientExchange::sum(std::span<std::byte* const> own) {
   wait_for_sends();
 }
 
-/// Adds the nodes in the order of the tree: two siblings as soon as both are complete, and nodes
-/// without a sibling at the end, from right to left. A sum of siblings is rounded as in
+/// Adds the nodes in the order of the tree: adds two siblings as soon as both are complete, and
+/// nodes without a sibling at the end, from right to left. Rounds the sum of two siblings like
 /// GradientSum, unless it is the sum of all micro-batches.
 template <class T>
 void GradientExchange::sum_bucket(std::size_t bucket, std::span<std::byte* const> own) {

@@ -14,7 +14,7 @@
 
 namespace tapestry {
 
-/// How processes exchange gradients.
+/// Options for exchanging gradients between processes.
 struct ExchangeOptions {
   std::size_t bucket_bytes = ShardLayout::default_bucket_bytes;  ///< see ShardLayout
   /// Whether sums that processes may exchange are rounded to bfloat16 (bfloat16.h), and sent in
@@ -23,33 +23,33 @@ struct ExchangeOptions {
 };
 
 /// Gives each process its shard of the sum of gradients (reduce-scatter). Every process has the
-/// nodes of its micro-batches (nodes_in()) and one shard. It sends to each other process that
-/// process's shard of its nodes, and adds the parts that it receives in the order of the tree.
+/// nodes of its micro-batches (nodes_in()) and one shard. It sends each other process the part of
+/// its nodes in that process's shard, and adds the parts that it receives in the order of the tree.
 ///
 /// Values are a FlatBuffer of all parameters. With ExchangeOptions::bfloat16, all nodes are already
-/// rounded, so that sending them in 2 bytes changes nothing. A process sends all buckets of its
+/// rounded, so sending 2 bytes per value loses no information. A process sends all buckets of its
 /// first node, then all buckets of the next. Transfers proceed while the process computes: the
-/// constructor begins to receive everything, so that messages arrive in their final place.
+/// constructor posts all receives, so that messages arrive directly in their final place.
 class GradientExchange {
  public:
   /// Begins to receive.
   ///
-  /// micro_batches  number of micro-batches in the step, over all processes
+  /// micro_batches  number of micro-batches in the step, summed over all processes
   GradientExchange(const Parameters& parameters, std::size_t micro_batches, ProcessGroup& group,
                    const ExchangeOptions& options);
-  /// After an exception, which ends all processes, unfinished transfers may still access the
-  /// buffers: these are then leaked.
+  /// Leaks the buffers after an exception, which ends all processes, since unfinished transfers may
+  /// still access them.
   ~GradientExchange();
   GradientExchange(const GradientExchange&) = delete;
   GradientExchange& operator=(const GradientExchange&) = delete;
 
   const ShardLayout& layout() const { return layout_; }
 
-  /// Whether a node is the next one that this process sends.
+  /// Whether a node is the next node that this process sends.
   bool sends_next(const TreeNode& node) const;
   /// Begins to send the next bucket of this process.
   ///
-  /// values  all buckets of its node; the memory is shared until the bucket is sent. Except for the
+  /// values  all buckets of the node; the memory is shared until the bucket is sent. Except for the
   ///         part of this process, the bucket must not change before sum()
   void send_bucket(const kernels::Memory& values);
   /// Whether send_bucket() has been called for all buckets of all nodes.
@@ -60,7 +60,7 @@ class GradientExchange {
   ///
   /// own  the values of the nodes of this process; their elements in the shard change
   void sum(std::span<std::byte* const> own);
-  /// Waits for all transfers. What is received is discarded.
+  /// Waits for all transfers and discards the received values.
   void complete();
 
  private:
@@ -90,7 +90,7 @@ class GradientExchange {
   std::vector<std::vector<Incoming>> incoming_;  ///< by process, in the order of its nodes
   /// Buffers in use by transfers: received parts, nodes, or encoded nodes.
   std::list<kernels::Memory> memory_;
-  std::size_t sent_ = 0;  ///< buckets
+  std::size_t sent_ = 0;  ///< number of buckets sent
   std::vector<ProcessGroup::Transfer> sends_;
   bool is_done_ = false;
 };

@@ -25,7 +25,7 @@ void add_to(const kernels::Target<T>& to, const T* from, std::size_t n) {
   });
 }
 
-/// The memory of a parameter's gradient. The parameter then counts as having a gradient.
+/// The memory of a parameter's gradient. Marks the parameter as having a gradient.
 std::byte* memory_of_gradient(const Tensor& parameter) {
   return dispatch(parameter.dtype(), [&]<class T>() {
     return reinterpret_cast<std::byte*>(parameter.slot()->template target<T>().data);
@@ -122,7 +122,7 @@ void GradientSum::complete(std::size_t parameter) {
   if (exchange_ && is_last()) send_when_complete(parameter);
 }
 
-/// With ExchangeOptions::bfloat16, rounds the gradient of a parameter, a sum over `count`
+/// With ExchangeOptions::bfloat16, rounds the gradient of a parameter, which is a sum over `count`
 /// micro-batches.
 void GradientSum::round(std::size_t parameter, std::size_t count) const {
   if (!bfloat16_ || count == micro_batches_) return;
@@ -198,7 +198,7 @@ void GradientSum::add_to_gradient(std::size_t parameter, const Sum& sum) {
 }
 
 void GradientSum::finish() {
-  // If only one process cancelled a sum, the others would keep waiting.
+  // Not cancelled here, since the other processes would keep waiting for this process.
   const kernels::UncancellableScope whole;
   if (exchange_) return sum_of_processes();
   for (std::size_t i = 0; i < parameters_.list().size(); ++i) {
@@ -208,7 +208,7 @@ void GradientSum::finish() {
   waiting_.clear();
 }
 
-/// A parameter has a gradient afterwards if it has one in any process.
+/// Afterwards, a parameter has a gradient if it has a gradient in any process.
 void GradientSum::sum_of_processes() {
   const auto found = group_.all_gather([&] {
     std::string own;

@@ -19,8 +19,7 @@
 namespace tapestry {
 
 /// Sums the gradients of the micro-batches of a step over a fixed binary tree (TreeNode), so that
-/// the bits of the sum depend on the number of micro-batches, and not on the number of
-/// processes.
+/// the bits of the sum depend on the number of micro-batches, and not on the number of processes.
 ///
 ///     GradientSum sum(parameters, batches.size(), group);
 ///     for (std::size_t i = sum.own().begin; i < sum.own().end; ++i) {
@@ -32,16 +31,16 @@ namespace tapestry {
 ///     }
 ///     sum.finish();                 // each process has the gradient of its shard
 ///
-/// As in a binary counter, the sums that wait for their right neighbor cover different powers of
-/// two of micro-batches. In one process there are therefore at most log2(n) of them, each as large
-/// as the gradient; for n = 1 nothing is copied.
+/// As in a binary counter, the sums that wait for their right neighbor cover distinct powers of two
+/// of micro-batches. In one process there are therefore at most log2(n) of them, each as large as
+/// the gradient; for n = 1 nothing is copied.
 ///
 /// With p processes, each has the sums of at most 2 log2(n) nodes of the tree, or of one node if
 /// n / p is a power of two. Each process receives its shard of the sums of all others and adds them
 /// in the order of the tree (reduce-scatter, GradientExchange). It updates its shard of the
-/// parameters with the result and sends the new values to the others (all-gather,
-/// ParameterShards). With one node per process, a process sends 2 (p - 1) / p times the size of the
-/// gradient, the minimum [1].
+/// parameters with the result and sends the new values to the others (all-gather, ParameterShards).
+/// With one node per process, a process sends 2 (p - 1) / p times the size of the gradient, the
+/// minimum [1].
 ///
 /// A process sends a bucket of its last node when backward of its last micro-batch has completed
 /// the gradients in it, from the memory of the gradients, while backward continues [2].
@@ -60,9 +59,10 @@ class GradientSum {
  public:
   /// A sum of the gradients of `parameters`, which must outlive it and have no gradients yet.
   ///
-  /// micro_batches  their number in a step, at least one for each process
+  /// micro_batches  number of micro-batches in a step, at least one per process
   /// throws         std::logic_error if there are several processes and the gradients are not in
-  ///                one block of memory, see Parameters::gather(). ValueError if all are frozen.
+  ///                one block of memory, see Parameters::gather(). ValueError if all parameters are
+  ///                frozen.
   GradientSum(Parameters& parameters, std::size_t micro_batches, ProcessGroup& group,
               const ExchangeOptions& options = {});
   GradientSum(const GradientSum&) = delete;
@@ -71,8 +71,8 @@ class GradientSum {
   /// The micro-batches of this process.
   MicroBatches own() const { return own_; }
 
-  /// Sends gradients as backward of this tape completes them, if it is the tape of the last
-  /// micro-batch of own(). Without this call add() sends all.
+  /// Sends each gradient as soon as backward of this tape completes it, if it is the tape of the
+  /// last micro-batch of own(). Without this call, add() sends all gradients.
   void follow(Tape& tape);
 
   /// Adds the gradients that the parameters have after the next micro-batch of own(), and clears
@@ -80,9 +80,9 @@ class GradientSum {
   void add();
 
   /// Sets the gradients of the parameters to the sum. In a group of several processes, only the
-  /// elements in the shard of the process are set, see ShardLayout; the others are undefined. Call
-  /// this once, after add() of the last micro-batch. A parameter that has no gradient in any
-  /// micro-batch has none afterwards.
+  /// elements in the shard of the process are set, see ShardLayout; other elements are undefined.
+  /// Call this once, after add() of the last micro-batch. A parameter that has no gradient in any
+  /// micro-batch has no gradient afterwards.
   void finish();
 
   /// Completes the transfers of a cancelled step, in all processes. The gradients are then
@@ -91,8 +91,8 @@ class GradientSum {
 
  private:
   using Flags = std::vector<bool, kernels::PoolAllocator<bool>>;
-  /// The sum of a node, in the order and with the gaps of a FlatBuffer of all parameters; -0 for a
-  /// gradient that a parameter does not have, since x + -0 is x for every x.
+  /// The sum of a node, in the layout of a FlatBuffer of all parameters, including its gaps.
+  /// Missing gradients are -0, since x + -0 is x for every x.
   struct Sum {
     TreeNode node{};
     kernels::Memory values{};
@@ -114,20 +114,20 @@ class GradientSum {
   bool bfloat16_;
   ProcessGroup& group_;
   MicroBatches own_;
-  std::size_t next_;  ///< the next micro-batch
+  std::size_t next_;  ///< index of the next micro-batch
   FlatLayout layout_;
   std::vector<Sum, kernels::PoolAllocator<Sum>> waiting_;  ///< in the order of their micro-batches
   /// Number of sums at the end of `waiting_` that the next micro-batch completes.
   std::size_t merging_ = 0;
-  Flags is_complete_;   ///< gradients of the next micro-batch, and of merging sums
+  Flags is_complete_;   ///< parameters whose gradient of the next micro-batch is final
   Flags has_gradient_;  ///< which parameters have a gradient in a micro-batch
 
-  // In a group of several processes.
+  // Used in a group of several processes.
   std::optional<GradientExchange> exchange_;
   kernels::Memory gradients_;                                       ///< gradients of all parameters
   std::vector<std::pair<const GradientSlot*, std::size_t>> slots_;  ///< parameters, by address
   std::vector<std::size_t> buckets_;                                ///< bucket of each parameter
-  std::vector<std::size_t> missing_;  ///< gradients of each bucket that are not complete
+  std::vector<std::size_t> missing_;  ///< number of incomplete gradients of each bucket
   std::size_t next_bucket_ = 0;       ///< the next bucket of the last node to send
 };
 

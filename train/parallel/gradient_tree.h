@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-/// How the micro-batches of a step are divided among processes, and the tree over which their
+/// Divides the micro-batches of a step among processes, and defines the tree over which their
 /// gradients are summed.
 namespace tapestry {
 
@@ -14,7 +14,7 @@ struct MicroBatches {
   std::size_t size() const { return end - begin; }
 };
 
-/// The micro-batches that a process computes: consecutive ones, in the order of the ranks. The
+/// The micro-batches that a process computes. They are consecutive, in the order of the ranks. The
 /// counts of two processes differ by at most 1.
 MicroBatches micro_batch_range(std::size_t rank, std::size_t processes, std::size_t micro_batches);
 
@@ -25,8 +25,8 @@ MicroBatches micro_batch_range(std::size_t rank, std::size_t processes, std::siz
 /// the tree of the first m micro-batches, with m the largest power of two below n, and right the
 /// tree of the others: ((0 + 1) + (2 + 3)) + 4 for five.
 struct TreeNode {
-  std::size_t first = 0;  ///< its first micro-batch, a multiple of `count`
-  std::size_t count = 0;  ///< number of its micro-batches, a power of two
+  std::size_t first = 0;  ///< first micro-batch, a multiple of `count`
+  std::size_t count = 0;  ///< number of micro-batches, a power of two
 
   bool operator==(const TreeNode&) const = default;
 };
@@ -37,11 +37,11 @@ inline bool are_siblings(const TreeNode& left, const TreeNode& right) {
 }
 
 /// Splits `range` into the fewest tree nodes, in order: at most 2 log2(n) for n micro-batches, and
-/// one if the range is itself a node.
+/// one node if the range is itself a node.
 std::vector<TreeNode> nodes_in(const MicroBatches& range);
 
 /// The maximum number of partial sums that a process holds while it adds its micro-batches in
-/// order, before the last one.
+/// order, before the last micro-batch.
 std::size_t count_kept_nodes(const MicroBatches& range);
 
 }  // namespace tapestry

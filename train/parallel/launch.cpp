@@ -50,7 +50,7 @@ std::vector<std::filesystem::path> plugin_places() {
                      program_name()));
 }
 
-/// throws  UsageError if there is no plugin.
+/// throws  UsageError if no plugin exists.
 std::filesystem::path find_plugin(const Launch& launch) {
   std::string places;
   for (const std::filesystem::path& place : plugin_places()) {
@@ -64,7 +64,7 @@ std::filesystem::path find_plugin(const Launch& launch) {
 /// throws  UsageError if no plugin of this version of the program can be loaded.
 JoinProcesses* load_plugin(const Launch& launch) {
   const std::filesystem::path path = find_plugin(launch);
-  // Global, because Open MPI loads parts of itself that use its symbols.
+  // RTLD_GLOBAL, because Open MPI loads components that use its symbols.
   void* const plugin = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (plugin == nullptr) reject_without_plugin(launch, ::dlerror());
   const auto* const version = static_cast<const char* const*>(::dlsym(plugin, plugin_version));
@@ -76,7 +76,7 @@ JoinProcesses* load_plugin(const Launch& launch) {
   return reinterpret_cast<JoinProcesses*>(join);
 }
 
-/// Connects the processes that the launcher has started.
+/// Connects the processes that the launcher started.
 std::unique_ptr<Transport> connect_by_mpi(const Launch& launch, std::chrono::seconds limit) {
   std::unique_ptr<Transport> transport(load_plugin(launch)(limit));
   if (transport->size() == launch.processes) return transport;
@@ -109,8 +109,8 @@ class Deadline {
   }
 };
 
-/// The connected processes, until the end of the program. A launcher ends all processes when one of
-/// them ends with an error, so the error has to be printed first.
+/// Keeps the processes connected until the end of the program. A launcher ends all processes when
+/// one of them ends with an error, so the error must be printed first.
 struct Connection {
   Connection(const Launch& launch, std::chrono::seconds limit) : timeout(limit) {
     const Deadline deadline(timeout);
@@ -143,8 +143,8 @@ std::optional<Launch> read_launch(const std::function<const char*(const char*)>&
     const char* const value = get(name);
     const auto processes = value ? parse_number<std::size_t>(value) : std::nullopt;
     if (!processes) continue;
-    // In a Slurm job, mpirun starts its processes in a step of srun with another number of tasks:
-    // the first variable counts.
+    // The first variable has precedence: in a Slurm job, mpirun starts its processes in a step of
+    // srun with a different number of tasks.
     if (*processes < 2) return std::nullopt;
     return Launch{.launcher = name, .processes = *processes};
   }

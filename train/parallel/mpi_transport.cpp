@@ -19,12 +19,12 @@
 namespace tapestry {
 namespace {
 
-/// Messages over point-to-point calls of MPI. One thread at a time uses MPI
-/// (MPI_THREAD_SERIALIZED), and no call waits, so that no thread blocks the others.
+/// Sends messages with non-blocking point-to-point calls of MPI. One thread at a time uses MPI
+/// (MPI_THREAD_SERIALIZED). Since no call waits, no thread blocks the others.
 ///
 /// MPI moves large messages only inside its calls. While transfers of gradients are open, a thread
 /// therefore calls it repeatedly. This thread is also the watchdog: rank 0 and each other process
-/// exchange heartbeats, and MPI_Abort ends all processes if one sends no heartbeat within the
+/// exchange heartbeats, and MPI_Abort ends all processes if a process sends no heartbeat within the
 /// limit.
 class MpiTransport final : public Transport {
  public:
@@ -48,7 +48,8 @@ class MpiTransport final : public Transport {
     thread_ = std::thread([this] { watch(); });
   }
 
-  /// Waits for the other processes: until their last heartbeat, and in MPI_Finalize.
+  /// Waits for the last heartbeat of the other processes, and for the processes themselves in
+  /// MPI_Finalize.
   ~MpiTransport() override {
     {
       const std::lock_guard lock(mutex_);
@@ -93,17 +94,17 @@ class MpiTransport final : public Transport {
     return true;
   }
 
-  /// Waits at most a second for another thread, which may hang in a call of MPI.
+  /// Waits at most one second for the thread that uses MPI, which may hang in a call.
   [[noreturn]] void abort(int code) override {
     const std::unique_lock lock(mutex_, std::chrono::seconds(1));
     end_all(code);
   }
 
  private:
-  /// Makes Open MPI send large messages over TCP in parts. By default each message is one write to
-  /// the memory of the other process ("put"). The permission for a message in the other direction
-  /// waits behind it in the same connection, so that two processes that send to each other take
-  /// turns. Call this before MPI_Init.
+  /// Makes Open MPI send large messages over TCP in parts. By default, each message is a single
+  /// write to the memory of the other process ("put"). The permission for a message in the opposite
+  /// direction then queues behind it on the same connection, so that two processes that send to
+  /// each other take turns. Call this before MPI_Init.
   static void send_in_parts() {
     constexpr int keep_value_of_user = 0;
     ::setenv("OMPI_MCA_btl_tcp_flags", "send,inplace", keep_value_of_user);
@@ -111,13 +112,13 @@ class MpiTransport final : public Transport {
 
   using Clock = std::chrono::steady_clock;
 
-  /// A process that this one exchanges heartbeats with.
+  /// A process that exchanges heartbeats with this process.
   struct Peer {
     int rank = 0;
     Clock::time_point heard{};
-    bool has_left = false;  ///< whether it has sent its last heartbeat
+    bool has_left = false;  ///< whether the process has sent its last heartbeat
   };
-  static constexpr int heartbeat = 100;  ///< tag; the tags of other messages are channels
+  static constexpr int heartbeat = 100;  ///< tag of heartbeats; other tags are channels
   static constexpr char alive = 1, goodbye = 2;
 
   /// The names of the machines of all processes, for messages.
@@ -154,14 +155,15 @@ class MpiTransport final : public Transport {
     peer.has_left = sign == goodbye;
   }
 
-  /// Sends and receives heartbeats, and ends all processes if one sends none. Time in which this
-  /// process was stopped, such as by SIGSTOP, does not count.
+  /// Sends and receives heartbeats, and ends all processes if a process sends none. Does not count
+  /// time during which this process was stopped, for example by SIGSTOP.
   void exchange_heartbeats() {
     const Clock::time_point now = Clock::now();
     const bool was_stopped = now - looked_ > limit_ / 2, is_due = now - sent_ >= interval();
     looked_ = now;
     if (is_due) sent_ = now;
-    // Rank 0 reports a process that hangs; the others wait longer, and report rank 0 if it hangs.
+    // Rank 0 reports a process that hangs. The other ranks wait longer, and report rank 0 if it
+    // hangs.
     const auto timeout = limit_ + interval() * static_cast<int>(std::min<std::size_t>(rank_, 8));
     for (Peer& peer : peers_) {
       if (is_due) send_heartbeat(peer, alive);
@@ -186,7 +188,8 @@ class MpiTransport final : public Transport {
     end_all(9);
   }
 
-  /// Whether a request is done. MPI then sets it to MPI_REQUEST_NULL, which may be tested again.
+  /// Whether a request is done. MPI sets a finished request to MPI_REQUEST_NULL, which may be
+  /// tested again.
   bool test(MPI_Request& request) {
     int done = 0;
     check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
@@ -202,7 +205,8 @@ class MpiTransport final : public Transport {
     return last_;
   }
 
-  /// Whether transfers of gradients are not done. Testing one of them lets MPI work on all.
+  /// Whether transfers of gradients are unfinished. Testing one transfer lets MPI progress all
+  /// transfers.
   bool has_open_transfers() {
     for (; !open_.empty(); open_.pop_front()) {
       const auto found = transfers_.find(open_.front());
@@ -211,10 +215,10 @@ class MpiTransport final : public Transport {
     return false;
   }
 
-  /// Exchanges heartbeats, and lets MPI work while the training thread computes. Each poll takes
-  /// the processor from a computing thread: polling every 100 us made a step 13 % longer. The pause
-  /// doubles after a poll that completes no transfer. It may be up to 2 ms, since TCP buffers hold
-  /// some MB, which take 3 ms to send over 10 Gbit/s.
+  /// Exchanges heartbeats, and lets MPI progress transfers while the training thread computes. Each
+  /// poll interrupts a computing thread: polling every 100 us made a step 13 % longer. The pause
+  /// doubles after a poll that completes no transfer, up to 2 ms: TCP buffers hold several MB,
+  /// which take 3 ms to send over 10 Gbit/s.
   void watch() {
     constexpr std::chrono::milliseconds min_pause(1), max_pause(2);
     std::chrono::milliseconds pause = min_pause;
@@ -257,14 +261,15 @@ class MpiTransport final : public Transport {
   std::timed_mutex mutex_;  ///< held by the thread that uses MPI
   std::chrono::seconds limit_;
   std::size_t rank_ = 0, size_ = 1;
-  std::vector<std::array<char, MPI_MAX_PROCESSOR_NAME>> hosts_;  ///< by rank
+  std::vector<std::array<char, MPI_MAX_PROCESSOR_NAME>> hosts_;  ///< host names by rank
   std::vector<Peer> peers_;
-  Clock::time_point looked_ = Clock::now(), sent_{};  ///< last check for heartbeats, last ones sent
+  /// Time of the last check for heartbeats, and of the last heartbeats sent.
+  Clock::time_point looked_ = Clock::now(), sent_{};
   std::unordered_map<Request, MPI_Request> transfers_;
   Request last_ = 0;
   std::deque<Request> open_;  ///< transfers of gradients, in the order of their start
   bool ends_ = false;
-  std::condition_variable_any changed_;  ///< `open_` or `ends_`
+  std::condition_variable_any changed_;  ///< signals a change of `open_` or `ends_`
   std::thread thread_;
 };
 

@@ -32,8 +32,8 @@ ShardLayout::ShardLayout(const Parameters& parameters, std::size_t processes,
   divide_buckets(processes);
 }
 
-/// Fills buckets with parameters from the last one backward, until each has `min_values` values.
-/// The remaining parameters belong to the last bucket.
+/// Fills buckets with parameters, from the last parameter backward, until each bucket has at least
+/// `min_values` values. Adds the remaining parameters to the last bucket.
 void ShardLayout::add_buckets(std::size_t min_values) {
   std::size_t end = begins_.size() - 1;
   for (std::size_t first = end; first-- > 0;) {
@@ -47,8 +47,8 @@ void ShardLayout::add_buckets(std::size_t min_values) {
   }
 }
 
-/// Divides each bucket so that, over all buckets up to it, the processes have equal numbers of
-/// values, as closely as pieces allow.
+/// Divides each bucket so that the processes have equal numbers of values, summed over this bucket
+/// and all earlier buckets, as closely as pieces allow.
 void ShardLayout::divide_buckets(std::size_t processes) {
   std::vector<std::size_t> before(processes + 1, 0);  // values that ranks below r have so far
   std::size_t all = 0;                                // values of the buckets so far
@@ -67,11 +67,11 @@ void ShardLayout::divide_buckets(std::size_t processes) {
   }
 }
 
-/// The bound in the bucket that is closest to a value.
+/// The allowed bound in the bucket that is closest to the index of a value.
 std::size_t ShardLayout::closest_bound(const Bucket& bucket, std::size_t value) const {
   const auto first = begins_.begin() + static_cast<std::ptrdiff_t>(bucket.first);
   const auto end = begins_.begin() + static_cast<std::ptrdiff_t>(bucket.end);
-  const auto next = std::upper_bound(first, end, value);  // of the parameter after the value's
+  const auto next = std::upper_bound(first, end, value);  // begin of the next parameter
   const std::size_t before = *(next - 1) + (value - *(next - 1)) / piece * piece;
   const std::size_t after = std::min(before + piece, *next);
   return value - before <= after - value ? before : after;
@@ -116,7 +116,8 @@ ParameterShards::ParameterShards(Parameters& parameters, ProcessGroup& group,
   own_ = layout_->element_ranges(group.rank());
 }
 
-/// Each process computes the sums of squares of its pieces; all add them in the same order.
+/// Each process computes the sums of squares of its pieces. All processes add these sums in the
+/// same order.
 double ParameterShards::gradient_norm() {
   if (group_.size() == 1) return global_gradient_norm(parameters_.list());
   const std::vector<std::string> found = group_.all_gather([&] {
@@ -127,10 +128,10 @@ double ParameterShards::gradient_norm() {
   return std::sqrt(add_squares(found));
 }
 
-/// Adds the squares of all processes: parameter by parameter, and for each in the order of the
-/// ranks.
+/// Adds the sums of squares of all processes: parameter by parameter, and for each parameter in the
+/// order of the ranks.
 ///
-/// found  the squares of each process
+/// found  the sums of squares of each process
 double ParameterShards::add_squares(const std::vector<std::string>& found) const {
   std::vector<MessageReader> squares(found.begin(), found.end());
   std::vector<std::vector<ElementRange>> ranges;
@@ -148,7 +149,8 @@ double ParameterShards::add_squares(const std::vector<std::string>& found) const
   return sum;
 }
 
-/// The part of a bucket that a process has, in a block of all parameters or of all gradients.
+/// The part of a bucket that belongs to a process, in a block of all parameters or of all
+/// gradients.
 std::span<std::byte> ParameterShards::part(const kernels::Memory& block, std::size_t bucket,
                                            std::size_t rank) const {
   const ShardLayout::ByteRange range = layout_->part(bucket, rank);
@@ -171,12 +173,12 @@ void ParameterShards::gather_gradients() {
   if (group_.size() == 1) return;
   const auto defined = std::ranges::find_if(
       parameters_, [](const NamedTensor& parameter) { return parameter.tensor.grad().defined(); });
-  if (defined == parameters_.end()) return;  // in all processes
+  if (defined == parameters_.end()) return;  // no gradients in any process
   gather(defined->tensor.grad().memory(), false);
 }
 
 /// Gathers the parts of a block, of all parameters or of all gradients, in all processes or only in
-/// rank 0. Any two processes begin the transfers between them in the same order. Each process
+/// rank 0. Any two processes begin the transfers between each other in the same order. Each process
 /// starts with a different peer, so that all connections are in use.
 void ParameterShards::gather(const kernels::Memory& block, bool in_all) {
   const std::size_t buckets = layout_->buckets().size(), size = group_.size(), own = group_.rank();

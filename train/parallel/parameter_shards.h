@@ -20,10 +20,10 @@ namespace tapestry {
 /// process. The parts of a bucket are consecutive. The shard of a process is its part of all
 /// buckets.
 ///
-/// Processes exchange a bucket as soon as backward has completed the gradients in it. Each process
-/// has a part of each bucket, so that all processes receive at the same time. If shards were
-/// consecutive parameters, each bucket would belong to one process, and the process of the first
-/// parameters would receive nothing until the end of backward.
+/// Processes exchange a bucket as soon as the backward pass has completed its gradients. Each
+/// process has a part of each bucket, so that all processes receive at the same time. If shards
+/// were consecutive parameters, each bucket would belong to one process, and the process of the
+/// first parameters would receive nothing until the end of the backward pass.
 ///
 /// Parts begin at multiples of kernels::elements_per_piece elements inside a parameter, so that
 /// each piece of an optimizer step or of the gradient norm is in one shard, and its result has the
@@ -36,7 +36,7 @@ class ShardLayout {
   /// Consecutive parameters.
   struct Bucket {
     std::size_t first = 0, end = 0;  ///< indices of its parameters
-    /// Process r has the values bounds[r] to bounds[r + 1] of all parameters, one after the other.
+    /// Process r has the values bounds[r] to bounds[r + 1] of the concatenated parameters.
     std::vector<std::size_t> bounds{};
   };
   /// A range of bytes in a FlatBuffer of all parameters.
@@ -49,13 +49,13 @@ class ShardLayout {
   ///               piece per process, so they may be larger
   ShardLayout(const Parameters& parameters, std::size_t processes, std::size_t bucket_bytes);
 
-  /// The buckets in reverse order of the parameters, as backward of most models completes their
-  /// gradients.
+  /// The buckets in reverse order of the parameters: in most models, backward completes the
+  /// gradients in this order.
   const std::vector<Bucket>& buckets() const { return buckets_; }
-  /// The part of a bucket that a process has: its values, and the gaps between its parameters.
+  /// The part of a bucket that belongs to a process, including the gaps between parameters.
   ByteRange part(std::size_t bucket, std::size_t rank) const;
-  /// The elements of each parameter that a process has. Their number differs by at most
-  /// elements_per_piece between processes.
+  /// The elements of each parameter that belong to a process. The numbers of elements of two
+  /// processes differ by at most elements_per_piece.
   std::vector<ElementRange> element_ranges(std::size_t rank) const;
 
  private:
@@ -70,8 +70,8 @@ class ShardLayout {
 };
 
 /// The shards of the parameters among the processes of a group (ShardLayout): each process updates
-/// its own shard from the gradients of its shard, has optimizer state only for its shard, and gets
-/// the values of the others (ZeRO stage 1, see Optimizer).
+/// its own shard from the gradients of its shard, has optimizer state only for its shard, and
+/// receives the values of the other shards (ZeRO stage 1, see Optimizer).
 ///
 ///     ParameterShards shards(parameters, group);
 ///     const auto optimizer = make_optimizer(options, parameters.list(), {}, shards.own());
@@ -84,34 +84,33 @@ class ShardLayout {
 /// one process.
 class ParameterShards {
  public:
-  /// Parameters and group must outlive the object; no parameter may be added.
+  /// Parameters and group must outlive the object; do not add parameters.
   ///
-  /// bucket_bytes  see ShardLayout; as in GradientSum
+  /// bucket_bytes  see ShardLayout; must be equal to the size in GradientSum
   /// throws        std::logic_error if there are several processes and the parameters are not in
   ///               one block of memory, see Parameters::gather().
   ParameterShards(Parameters& parameters, ProcessGroup& group,
                   std::size_t bucket_bytes = ShardLayout::default_bucket_bytes);
 
-  /// The elements of each parameter in the shard of this process; empty, which means all, in a
+  /// The elements of each parameter in the shard of this process; empty, meaning all elements, in a
   /// group of one process.
   const std::vector<ElementRange>& own() const { return own_; }
 
   /// global_gradient_norm() of the whole gradient, in all processes.
   double gradient_norm();
 
-  /// Gives all processes the values of all shards of the parameters.
+  /// Sends the parameter values of all shards to all processes.
   void all_gather_parameters();
 
-  /// Gives rank 0 the gradients of all shards.
+  /// Sends the gradients of all shards to rank 0.
   void gather_gradients();
 
-  /// Gives rank 0 the state of all shards.
+  /// Sends the state of all shards to rank 0.
   ///
-  /// state  of this process: tensors of its shard, one per parameter for each kind of state, see
-  ///        Optimizer::state() and WeightAverage::state()
+  /// state  state of this process: tensors of its shard, one per parameter for each kind of state,
+  ///        see Optimizer::state() and WeightAverage::state()
   /// whole  returns the memory of the whole i-th tensor of the state, which receives the elements
-  /// of
-  ///        the other processes; called only in rank 0
+  ///        of the other processes; called only in rank 0
   void gather_state(std::span<const NamedTensor> state,
                     const std::function<std::span<std::byte>(std::size_t i)>& whole);
 

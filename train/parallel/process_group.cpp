@@ -18,14 +18,14 @@
 namespace tapestry {
 namespace {
 
-/// How the work of a process ended. The largest value of all processes counts.
+/// How the work of a process ended. The maximum over all processes determines the outcome.
 enum class Ending : int { done, cancelled, anomaly };
 
-/// Message of a process to the others about its work.
+/// A message with which a process reports its work to the others.
 struct Outcome {
   Ending ending = Ending::done;
-  std::string call{};    ///< the function that it has called
-  std::string result{};  ///< or the message of the anomaly
+  std::string call{};    ///< the function that the process called
+  std::string result{};  ///< the result, or the message of the anomaly
 };
 
 std::string to_message(const Outcome& outcome) {
@@ -44,7 +44,7 @@ Outcome to_outcome(const std::string& message) {
   return outcome;
 }
 
-/// throws  PeerFailure, in all processes, if one called a different function than rank 0.
+/// throws  PeerFailure, in all processes, if a process called a different function than rank 0.
 void require_same_call(const std::vector<Outcome>& outcomes) {
   const std::string& expected = outcomes.front().call;
   const auto other = std::ranges::find_if(
@@ -57,7 +57,7 @@ void require_same_call(const std::vector<Outcome>& outcomes) {
                     "check that all machines have the same files and environment variables");
 }
 
-/// The first line that differs from another text; empty if the text is shorter.
+/// The first line of `text` that differs from `other`; empty if `text` is shorter.
 std::string first_other_line(std::string_view text, std::string_view other) {
   const auto differs =
       static_cast<std::size_t>(std::ranges::mismatch(text, other).in1 - text.begin());
@@ -161,7 +161,7 @@ std::vector<std::string> ProcessGroup::gather(const std::string& mine) {
   MessageWriter writer;
   writer.put(mine);
   std::string all = writer.take();
-  std::size_t distance = 1;  // in ranks, to the parent in the tree
+  std::size_t distance = 1;  // difference in rank to the parent in the tree
   for (; distance < size() && rank() % (2 * distance) == 0; distance *= 2) {
     if (rank() + distance < size()) all += receive_message(rank() + distance);
   }

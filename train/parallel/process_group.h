@@ -15,19 +15,19 @@
 
 namespace tapestry {
 
-/// The processes of a run disagree, for example about the config.
+/// The processes of a run differ, for example in their configs.
 class PeerFailure : public ProgramError {
  public:
   using ProgramError::ProgramError;
 };
 
-/// The processes that train a model together; each has the same state and computes a part of each
-/// step. A group of one process does everything directly.
+/// The processes that train a model together. All have the same state, and each computes a part of
+/// each step. A group of one process exchanges no messages.
 ///
 /// All processes call all_gather() and the functions based on it in the same order. If the work of
 /// one process throws kernels::Cancelled or AnomalyError, all processes throw it and may continue.
-/// Any other exception is thrown only in that process, while the others wait: it has to end the
-/// program, which ends all processes (join_processes()).
+/// Any other exception is thrown only in that process, while the others wait. That process must
+/// then end the program, which ends all processes (join_processes()).
 class ProcessGroup {
  public:
   /// The group of this process only.
@@ -49,23 +49,23 @@ class ProcessGroup {
   /// Whether this is the process that writes the run directory and prints: rank 0.
   bool is_rank_0() const { return rank() == 0; }
 
-  /// Does `work` and returns its results in all processes, in the order of their ranks.
+  /// Calls `work` and returns the results of all processes, in the order of their ranks.
   ///
-  /// abandon  completes transfers that `work` begins and that end after it; called in all processes
+  /// abandon  completes transfers that `work` begins but does not finish; called in all processes
   ///          before one of the exceptions above is thrown
   /// call     the function that all processes have called
   /// throws   the exceptions of `work`, see above; AnomalyError if one process throws it and
-  /// another
-  ///          kernels::Cancelled. PeerFailure if the processes have called different functions.
+  ///          another process throws kernels::Cancelled. PeerFailure if the processes have called
+  ///          different functions.
   std::vector<std::string> all_gather(const std::function<std::string()>& work,
                                       const std::function<void()>& abandon = nullptr,
                                       const char* call = "all_gather");
 
-  /// all_gather() of work without results.
+  /// all_gather() for work without results.
   void together(const std::function<void()>& work);
   /// Whether `mine` is true in any process.
   bool any_process(bool mine);
-  /// Does `work` in rank 0 only, while the others wait. Returns its result, a text or a trivially
+  /// Calls `work` in rank 0 only, while the others wait. Returns its result, a text or a trivially
   /// copyable value, in all processes.
   std::string broadcast(const std::function<std::string()>& work);
   template <class Work>
@@ -79,16 +79,16 @@ class ProcessGroup {
     std::memcpy(&value, broadcast(as_bytes).data(), sizeof value);
     return value;
   }
-  /// For work without a result.
+  /// Overload for work without a result.
   void on_rank_0(const std::function<void()>& work);
 
   /// Rejects a process whose value differs from the value of rank 0. All processes call this.
   ///
-  /// what    a noun: "config"
-  /// text    describes it; not called in a group of one process
-  /// code    of the error
-  /// throws  PeerFailure, in all processes, with the lowest rank whose text differs, its machine,
-  ///         and the first line that differs.
+  /// what    a noun such as "config"
+  /// text    returns a text that describes the value; not called in a group of one process
+  /// code    exit code of the error
+  /// throws  PeerFailure in all processes. Its message has the lowest rank whose text differs, the
+  ///         machine of this rank, and the first line that differs.
   void require_equal(const char* what, const std::function<std::string()>& text, ExitCode code);
 
   /// A transfer in progress, of any number of bytes.
@@ -101,7 +101,7 @@ class ProcessGroup {
                          Transport::Channel channel = Transport::Channel::data);
   /// Waits until the transfer is done.
   void wait(const Transfer& transfer);
-  /// Waits until all of them are done.
+  /// Waits until all transfers are done.
   void wait(const std::vector<Transfer>& transfers);
 
  private:

@@ -8,13 +8,12 @@
 
 namespace tapestry {
 
-/// Moves bytes between the processes of a run, which are numbered from 0: their ranks. Messages
-/// have no meaning here; ProcessGroup gives them one.
+/// Moves bytes between the processes of a run, which are numbered from 0: their ranks. ProcessGroup
+/// defines the meaning of the messages.
 ///
-/// Two messages from one process to another on one channel arrive in the order they were
-/// sent. Transfers of the channel `gradients` proceed while the process computes, without further
-/// calls, as far as the implementation can do so. Several threads may use a transport at the same
-/// time.
+/// Two messages from one process to another on one channel arrive in the order in which they were
+/// sent. Transfers on the channel `gradients` proceed while the process computes, without further
+/// calls, if the implementation supports it. Several threads may use a transport at the same time.
 class Transport {
  public:
   /// Messages on different channels do not wait for each other.
@@ -24,7 +23,7 @@ class Transport {
   /// The maximum size of a transfer, in bytes.
   static constexpr std::size_t max_bytes = std::size_t{1} << 30;
 
-  /// To be destroyed by all processes, after the last message.
+  /// All processes must destroy their transports, after the last message.
   virtual ~Transport() = default;
 
   /// The number of this process, from 0.
@@ -39,7 +38,7 @@ class Transport {
   /// Whether a transfer is done; a request that is done must not be used again. Never waits.
   virtual bool is_done(Request request) = 0;
 
-  /// Ends all processes at once, this one with the exit code `code`.
+  /// Ends all processes immediately, this process with the exit code `code`.
   [[noreturn]] virtual void abort(int code) = 0;
 
  protected:
@@ -51,14 +50,15 @@ class Transport {
 // ---- Symbols of libtapestry_mpi.so. Only this shared object calls MPI, so that the program runs
 // on machines without MPI.
 
-/// Connects this process with the others that the launcher has started. The caller owns the
-/// transport; its destructor waits until the other processes destroy theirs. Until then a watchdog
-/// ends all processes if one does not answer for `limit`.
+/// Connects this process with the other processes that the launcher started. The caller owns the
+/// transport; its destructor waits until the other processes destroy theirs. Until then, a watchdog
+/// ends all processes if a process does not answer for `limit`.
 using JoinProcesses = Transport*(std::chrono::seconds limit);
 
-/// The symbol of a function of type JoinProcesses.
+/// The name of the symbol of a function of type JoinProcesses.
 inline constexpr const char* plugin_function = "tapestry_join_processes";
-/// The symbol of a `const char*`: the version of the program that the plugin belongs to.
+/// The name of the symbol of a `const char*` with the version of the program that the plugin
+/// belongs to.
 inline constexpr const char* plugin_version = "tapestry_plugin_version";
 
 }  // namespace tapestry

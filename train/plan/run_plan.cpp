@@ -32,7 +32,7 @@ double to_seconds(Clock::duration time) { return std::chrono::duration<double>(t
 
 double seconds_since(Clock::time_point started) { return to_seconds(Clock::now() - started); }
 
-/// The `fraction` quantile (nearest rank) of a list that is not empty.
+/// The `fraction` quantile (nearest rank) of a non-empty list.
 double percentile(std::vector<double> values, double fraction) {
   const auto index =
       static_cast<std::size_t>(fraction * static_cast<double>(values.size() - 1) + 0.5);
@@ -40,7 +40,7 @@ double percentile(std::vector<double> values, double fraction) {
   return values[index];
 }
 
-/// Estimates the memory, and computes the largest step, as a run does at its start.
+/// Estimates the memory and computes the largest step, like the start of a run.
 PlannedMemory estimate_memory(StepComputer& computer) {
   const Config& config = computer.config();
   PlannedMemory memory{.need = need_of_model(config, computer.corpus()),
@@ -53,8 +53,8 @@ PlannedMemory estimate_memory(StepComputer& computer) {
   return memory;
 }
 
-/// Computes the first steps of the run, for about `seconds`. Leaves out the very first step, which
-/// allocates memory.
+/// Computes the first steps of the run, for about `seconds`. Omits the time of the very first step,
+/// which allocates memory.
 std::vector<StepTime> time_steps(StepComputer& computer, double seconds) {
   constexpr std::size_t min_steps = 3, max_steps = 500;
   const Clock::time_point started = Clock::now();
@@ -67,7 +67,7 @@ std::vector<StepTime> time_steps(StepComputer& computer, double seconds) {
   return steps;
 }
 
-/// The mean number of positions of a step; of examples if they have no lengths.
+/// The mean number of positions per step, or of examples per step if examples have no lengths.
 double mean_step_size(const RunPlan& plan) {
   const auto all = plan.has_lengths ? plan.epoch.positions : plan.epoch.examples;
   return static_cast<double>(all) * static_cast<double>(plan.config.train.accumulate) /
@@ -114,7 +114,8 @@ double time_scores(StepComputer& computer, std::size_t count, std::size_t decode
     tokens += examples.back().target.size() + 1;
   }
   if (config.train.max_decode_length == 0) {
-    // An untrained model does not end its outputs; a trained one's are as long as references.
+    // Limits the outputs to the length of the references, which outputs of a trained model have: an
+    // untrained model does not end its outputs.
     config.train.max_decode_length = tokens / examples.size();
   }
   const TextCodec codec =
@@ -156,7 +157,7 @@ PlannedCheckpoints measure_checkpoints(StepComputer& computer) {
                              .free_disk = std::nullopt};
   std::error_code error;
   auto folder = std::filesystem::current_path() / train.run_dir;
-  // An absolute path ends at the root, which exists.
+  // The loop ends at the root of an absolute path, which exists.
   while (!std::filesystem::exists(folder, error)) folder = folder.parent_path();
   const auto space = std::filesystem::space(folder, error);
   if (!error) planned.free_disk = space.available;
@@ -177,7 +178,7 @@ StepDivision divide_step(StepComputer& computer, const PlannedStep& step, std::u
   for (std::size_t rank = 0; rank < processes; ++rank) {
     const MicroBatches own = micro_batch_range(rank, processes, train.accumulate);
     division.micro_batches.push_back(own.size());
-    const std::size_t sent = nodes_in(own).size() * gradient_bytes + bytes;  // for each value
+    const std::size_t sent = nodes_in(own).size() * gradient_bytes + bytes;  // bytes per value
     division.sent = std::max<std::uint64_t>(division.sent, values * sent);
   }
   const auto busiest = static_cast<double>(std::ranges::max(division.micro_batches));
@@ -189,11 +190,11 @@ StepDivision divide_step(StepComputer& computer, const PlannedStep& step, std::u
   return division;
 }
 
-/// Repeats a step with 1, 2, 4 ... threads, with all cores and with the number in the config, for
-/// about `seconds` each. Interleaves the repetitions, so that load from other programs affects all
-/// numbers of threads alike.
+/// Repeats a step with 1, 2, 4 ... threads, with all cores and with the number of threads in the
+/// config, for about `seconds` each. Interleaves the repetitions, so that load from other programs
+/// affects all thread counts equally.
 ///
-/// step  time of a step with the threads of the config
+/// step  time of a step with the number of threads in the config
 PlannedThreads measure_threads(StepComputer& computer, double step, double seconds) {
   PlannedThreads planned{.set = kernels::num_threads(), .cores = read_cores().allowed, .times = {}};
   std::set<std::size_t> counts{planned.set, planned.cores};

@@ -27,17 +27,17 @@ struct PlannedMemory {
   std::uint64_t peak = 0;     ///< peak resident bytes after steps, a validation and a snapshot
 };
 
-/// Times of a step with the threads of the config. Median and percentiles are scaled to the mean
-/// number of positions of an epoch's steps.
+/// Times of a step with the number of threads in the config. Median and percentiles are scaled to
+/// the mean number of positions per step in an epoch.
 struct PlannedStep {
   double median = 0.0;
   double low = 0.0;          ///< 10th percentile
   double high = 0.0;         ///< 90th percentile
   double preparation = 0.0;  ///< median time that a step waits for its batches
   double gradients = 0.0;    ///< median time of forward and backward
-  double update = 0.0;       ///< median time of norm, clipping and optimizer
-  double targets = 0.0;      ///< mean number of target tokens
-  std::size_t measured = 0;  ///< number of steps
+  double update = 0.0;       ///< median time of gradient norm, clipping and optimizer
+  double targets = 0.0;      ///< mean number of target tokens per step
+  std::size_t measured = 0;  ///< number of measured steps
 };
 
 /// The validations of a run.
@@ -52,9 +52,9 @@ struct PlannedValidations {
 
 /// The checkpoints of a run.
 struct PlannedCheckpoints {
-  std::uint64_t bytes = 0;                 ///< arrays of the first checkpoint
-  std::uint64_t files = 0;                 ///< maximum number, including one being written
-  std::optional<std::uint64_t> free_disk;  ///< bytes; nullopt if unknown
+  std::uint64_t bytes = 0;  ///< size of the arrays in the first checkpoint
+  std::uint64_t files = 0;  ///< maximum number of files, including a file being written
+  std::optional<std::uint64_t> free_disk;  ///< free space in bytes; nullopt if unknown
 
   std::uint64_t total_bytes() const { return files * bytes; }
 };
@@ -69,20 +69,20 @@ struct ThreadTime {
 struct PlannedThreads {
   std::size_t set = 0;    ///< train.threads, or all cores
   std::size_t cores = 0;  ///< cores available to this process
-  /// In ascending order of threads; empty if a step takes too long or there is one core.
+  /// In ascending order of threads; empty if a step takes too long or only one core is available.
   std::vector<ThreadTime> times;
 };
 
-/// How several processes divide a step. A step takes `compute` plus the part of the time for
-/// sending `sent` bytes that does not overlap with the backward pass.
+/// The division of a step among several processes. A step takes `compute` plus the part of the time
+/// for sending `sent` bytes that does not overlap with the backward pass.
 struct StepDivision {
-  std::vector<std::size_t> micro_batches;  ///< number per process
-  double compute = 0.0;      ///< seconds of the process with most micro-batches, without sending
+  std::vector<std::size_t> micro_batches;  ///< number of micro-batches of each process
+  double compute = 0.0;      ///< time of the process with the most micro-batches, without sending
   std::uint64_t sent = 0;    ///< maximum bytes sent by one process
   std::uint64_t memory = 0;  ///< MemoryNeed::per_process()
 };
 
-/// Obstacle that prevents a run or slows it down, and what to change.
+/// An obstacle that prevents a run or slows it down, and a change that removes it.
 struct Limit {
   std::string what;    ///< "too many threads: 1 is 1.35 times as fast as 2"
   std::string change;  ///< "set train.threads=1, which does not change results"; may be empty
@@ -102,38 +102,38 @@ struct RunPlan {
   PlannedStep step;
   PlannedValidations validations;
   PlannedCheckpoints checkpoints;
-  std::optional<StepDivision> division;  ///< for more than one process
+  std::optional<StepDivision> division;  ///< set if the run has more than one process
   PlannedThreads threads;
   std::vector<Limit> limits;  ///< find_limits()
 
   std::uint64_t steps_per_epoch() const;
-  double padding_share() const;  ///< share of the positions of an epoch; 0 for images
+  double padding_share() const;  ///< fraction of the positions of an epoch; 0 for images
   double all_steps() const { return step.median * static_cast<double>(config.train.steps); }
-  /// Startup, steps and validations.
+  /// The total time of startup, steps and validations.
   double total() const { return startup + all_steps() + validations.total(); }
 };
 
-/// How a plan is measured.
+/// Options for measuring a plan.
 struct PlanOptions {
-  double seconds = 3.0;  ///< approximate time for steps, and again for each number of threads
+  double seconds = 3.0;  ///< approximate time for measuring steps, and for each number of threads
   TimeLimit::Clock::time_point started;  ///< start of the process
   std::size_t processes = 1;             ///< processes of the run
 };
 
-/// Measures steps, threads, a validation and a save of a run that has not begun, in this process;
-/// writes no files. Afterwards the process uses the number of threads of the config.
+/// Measures steps, thread counts, a validation and a save of a run that has not begun. Runs in this
+/// process and writes no files. Afterwards, the process uses the number of threads in the config.
 ///
 /// computer  the run before its first step; computes some of its steps
-/// throws    NumericError from a step; kernels::OutOfMemory.
+/// throws    NumericError if a step throws it; kernels::OutOfMemory.
 RunPlan plan_run(StepComputer& computer, const PlanOptions& options);
 
-/// The limits of a plan: first those that prevent the run, then those that slow it down.
+/// The limits of a plan: limits that prevent the run, then limits that slow it down.
 std::vector<Limit> find_limits(const RunPlan& plan);
 
-/// The plan as `tapestry plan` prints it.
+/// The plan as text for `tapestry plan`.
 std::string plan_text(const RunPlan& plan);
 
-/// The plan as a JSON object: `tapestry plan --json`.
+/// The plan as a JSON object for `tapestry plan --json`.
 std::string plan_json(const RunPlan& plan);
 
 }  // namespace tapestry

@@ -81,8 +81,8 @@ class LineScanner {
 
   AppendedFile& file_;
   std::string buffer_;
-  std::size_t begin_ = 0;   // of the next line in buffer_
-  std::uint64_t read_ = 0;  // bytes read from the file
+  std::size_t begin_ = 0;   // offset of the next line in buffer_
+  std::uint64_t read_ = 0;  // number of bytes read from the file
 };
 
 }  // namespace
@@ -101,7 +101,7 @@ void EventLog::add(std::uint64_t step, std::string_view event, const Json& field
 void EventLog::drop_after(std::uint64_t step, std::uint64_t validation_step) {
   LineScanner scanner(file_);
   std::uint64_t kept_bytes = 0, last = 0;
-  std::optional<std::string> rest;  // lines to keep after the first one to drop
+  std::optional<std::string> rest;  // lines to keep after the first dropped line
   while (const auto line = scanner.next()) {
     const auto head = parse_head(*line);
     if (!head || head->step > step || head->step < last) break;
@@ -121,7 +121,8 @@ void EventLog::drop_after(std::uint64_t step, std::uint64_t validation_step) {
 
 std::size_t read_events(std::string_view text, std::string_view event,
                         const std::function<void(std::uint64_t, const Json&)>& read) {
-  // Discards values nested deeper than this program writes them: recursion could be as deep.
+  // Discards values that are nested deeper than this program writes, since they could cause deep
+  // recursion.
   const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth < 8; };
   std::uint64_t last = 0;
   for (std::size_t end = text.find('\n'); end != text.npos; end = text.find('\n')) {
@@ -206,7 +207,7 @@ void AppendedFile::append(std::string_view bytes) {
       retry_interrupted([&] { return ::write(file_.get(), bytes.data(), bytes.size()); });
   if (written == static_cast<ssize_t>(bytes.size())) return;
   fail(written < 0 ? reason(path_) : "the file system is full");
-  // If this fails as well, the next process removes the incomplete line.
+  // If truncating fails as well, the next process removes the incomplete line.
   if (written > 0) (void)!::ftruncate(file_.get(), static_cast<off_t>(*before));
 }
 

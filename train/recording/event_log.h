@@ -15,8 +15,8 @@
 
 namespace tapestry {
 
-/// A file that a run appends to, such as events.jsonl. After the first failure every call does
-/// nothing, and problem() returns the reason.
+/// A file that a run appends to, such as events.jsonl. After the first failure, all calls do
+/// nothing and problem() returns the reason.
 class AppendedFile {
  public:
   /// Opens or creates the file `path` for reading and appending. Does not follow symbolic links.
@@ -25,11 +25,11 @@ class AppendedFile {
   /// The size of the file in bytes; nullopt after a failure.
   std::optional<std::uint64_t> size();
 
-  /// Reads up to bytes.size() bytes from `offset` and returns their number; 0 at the end of the
-  /// file and after a failure.
+  /// Reads up to bytes.size() bytes at `offset`. Returns the number of bytes read, which is 0 at
+  /// the end of the file and after a failure.
   std::size_t read(std::uint64_t offset, std::span<char> bytes);
 
-  /// Appends all bytes, or no byte if the file system is full.
+  /// Appends all bytes, or no bytes if the file system is full.
   void append(std::string_view bytes);
 
   /// Truncates the file to `size` bytes.
@@ -58,8 +58,8 @@ inline constexpr const char* events_file_name = "events.jsonl";
 ///     {"step":100,"event":"validation", ...}  see ValidationRecord
 ///
 /// If a resumed run repeats steps, their lines replace the lines of the earlier process. Unlike the
-/// checkpoints, the file of a resumed run may differ from the file of an uninterrupted run. A run
-/// continues if the file cannot be written.
+/// checkpoints, the file of a resumed run may differ from the file of an uninterrupted run. If the
+/// file cannot be written, the run continues.
 class EventLog {
  public:
   /// Opens or creates the file `path`. Removes an incomplete last line, which a crash may leave,
@@ -71,8 +71,8 @@ class EventLog {
   /// fields  a JSON object, the members after `step` and `event`
   void add(std::uint64_t step, std::string_view event, const nlohmann::ordered_json& fields);
 
-  /// Removes events after `step`, validations after `validation_step`, and all lines from the first
-  /// invalid line on.
+  /// Removes events after `step`, validations after `validation_step`, and the first invalid line
+  /// with all lines after it.
   void drop_after(std::uint64_t step, std::uint64_t validation_step);
 
   /// The first failure, after which nothing is written; nullopt without a failure.
@@ -84,15 +84,15 @@ class EventLog {
 
 /// Calls read(step, object) for each event named `event` in an events.jsonl. Stops at the first
 /// complete line that is not an event, has an earlier step than the previous line, or makes `read`
-/// throw nlohmann::json::exception. Returns the number of complete lines from there on.
+/// throw nlohmann::json::exception. Returns the number of complete lines from that line on.
 ///
 /// text  content of the file; may be untrusted
 std::size_t read_events(
     std::string_view text, std::string_view event,
     const std::function<void(std::uint64_t, const nlohmann::ordered_json&)>& read);
 
-/// Reads the events.jsonl of a run directory. Returns an empty text if the file is missing; also if
-/// it cannot be read, with a warning.
+/// Reads the events.jsonl of a run directory. Returns an empty text if the file is missing. If the
+/// file cannot be read, warns and returns an empty text.
 std::string read_events_file(const std::filesystem::path& run);
 
 // ---- Numbers in events and reports as JSON.
@@ -100,7 +100,7 @@ std::string read_events_file(const std::filesystem::path& run);
 /// A number with 6 significant digits; null if it is not finite.
 nlohmann::ordered_json json_number(double value);
 
-/// A list of numbers as by json_number().
+/// A list of numbers, each converted by json_number().
 nlohmann::ordered_json json_numbers(std::span<const double> values);
 
 /// The inverse of json_number(): NaN for null.

@@ -37,8 +37,8 @@ std::optional<std::uint32_t> parse_digest(const std::string& text) {
   return digest;
 }
 
-/// Appends the digests of an event to the table; false if they are invalid, their tensors differ
-/// from the table, or their step is not later.
+/// Appends the digests of an event to the table. Returns false if they are invalid, if their
+/// tensors differ from those in the table, or if their step is not later than the last step.
 bool append(DigestTable& table, std::uint64_t step, const Json& json) {
   if (json.contains("tensors")) {
     const auto names = json["tensors"].get<std::vector<std::string>>();

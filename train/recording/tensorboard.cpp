@@ -40,10 +40,10 @@ std::uint64_t parse_step(const std::vector<std::string>& fields) {
   return std::strtoull(fields[step_column].c_str(), nullptr, 10);
 }
 
-/// The size of the heading in bytes, with its line feed.
+/// The size of the heading in bytes, including its line feed.
 std::size_t heading_bytes(const std::string& csv) { return csv.find('\n') + 1; }
 
-/// Escapes a text for Markdown, which then shows it unchanged.
+/// Escapes a text so that Markdown shows it unchanged.
 std::string markdown(const std::string& text) {
   std::string result;
   for (const char c : find_invalid_utf8(text) ? escaped(text) : text) {

@@ -16,7 +16,7 @@ namespace tapestry {
 
 /// The folder of TensorBoard's event files in a run directory.
 inline constexpr const char* tensorboard_folder_name = "tensorboard";
-/// The name of each of these files.
+/// The name of each event file.
 inline constexpr const char* event_file_name = "events.out.tfevents.0.tapestry";
 
 /// The event files of a run, which `tensorboard --logdir RUN` reads:
@@ -24,8 +24,8 @@ inline constexpr const char* event_file_name = "events.out.tfevents.0.tapestry";
 ///   train/events.out.tfevents.0.tapestry       training rows of metrics.csv
 ///   validation/events.out.tfevents.0.tapestry  validation rows of metrics.csv, ValidationRecords
 ///
-/// The files have each row of metrics.csv once, even if the run was killed and resumed. A run
-/// continues if the files cannot be written.
+/// The files have each row of metrics.csv once, even if the run was killed and resumed. If the
+/// files cannot be written, the run continues.
 class TensorBoardLog {
  public:
   /// Opens or creates the files in `folder`, and calls set_rows(metrics_csv).
@@ -41,10 +41,11 @@ class TensorBoardLog {
   void add_rows(const std::string& metrics_csv);
 
   /// Adds the record of the last validation row: memory, samples, histograms of weights and
-  /// gradients, update ratios. Ignores a record of another step.
+  /// gradients, update ratios. Ignores a record of any other step.
   void add(const ValidationRecord& record);
 
-  /// The first failure of a file, which is not written again; nullopt without a failure.
+  /// The first failure of a file, after which that file is not written again; nullopt without a
+  /// failure.
   std::optional<std::string> problem() const;
 
  private:

@@ -20,7 +20,7 @@ std::string to_bytes(T value) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// The value of the first sizeof(T) bytes.
+/// Converts the first sizeof(T) bytes to a value.
 ///
 /// bytes  at least sizeof(T) bytes
 template <typename T>
@@ -125,10 +125,10 @@ Message event_now() {
   return Message().real(1, std::chrono::duration<double>(now).count());
 }
 
-/// The step of an event written by this program: its second field, after the time. 0 without a
-/// step.
+/// The step of an event written by this program: its second field, after the time. 0 if the event
+/// has no step.
 std::uint64_t event_step(std::string_view event) {
-  constexpr std::size_t begin = 9;  // after the time
+  constexpr std::size_t begin = 9;  // offset after the time
   std::uint64_t step = 0;
   if (event.size() <= begin || event[begin] != 2 << 3) return 0;
   for (std::size_t i = begin + 1, shift = 0; i < event.size() && shift < 64; ++i, shift += 7) {
@@ -136,7 +136,7 @@ std::uint64_t event_step(std::string_view event) {
     step |= static_cast<std::uint64_t>(byte & 127U) << shift;
     if (byte < 128) return step;
   }
-  return std::numeric_limits<std::uint64_t>::max();  // invalid: later than every step
+  return std::numeric_limits<std::uint64_t>::max();  // invalid events are later than all
 }
 
 /// Reads the records of a file from its beginning.

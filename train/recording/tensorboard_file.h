@@ -24,7 +24,7 @@ class EventSummary {
   void add_table(std::string_view tag, const std::vector<std::vector<std::string>>& rows);
   void add_histogram(std::string_view tag, const WeightStatistics& statistics);
 
-  /// The encoded message.
+  /// The encoded protocol buffer.
   const std::string& bytes() const { return bytes_; }
 
  private:
@@ -50,7 +50,7 @@ class EventFile {
   /// Removes the records after `step`, and all records from the first invalid record on.
   void drop_after(std::uint64_t step);
 
-  /// The step of the last record; 0 without records.
+  /// The step of the last record; 0 if the file has no records.
   std::uint64_t last_step() const { return last_step_; }
 
   /// The first failure, after which nothing is written; nullopt without a failure.

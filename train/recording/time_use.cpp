@@ -73,7 +73,8 @@ void TimeRecorder::add(EventLog& log, std::uint64_t step, const TimeUse& use) {
   if (now && processor_before_) {
     const double own_seconds = now->own - processor_before_->own;
     own = json_number(own_seconds);
-    // At least 0: the two clocks are read at different times, and the system's clock is coarse.
+    // Clamped to 0, since the two clocks are read at different times and the system's clock is
+    // coarse.
     others = json_number(std::max(0.0, now->all - processor_before_->all - own_seconds));
   }
   Json parts = Json::object();

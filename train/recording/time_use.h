@@ -22,7 +22,7 @@ enum class TimePart : std::uint8_t {
   batches,         ///< waiting for the batches of a step, or preparing them
   forward,         ///< forward passes of this process
   backward,        ///< backward passes of this process
-  anomaly_checks,  ///< checks of train.detect_anomaly, which forward and backward exclude
+  anomaly_checks,  ///< checks of train.detect_anomaly; not included in forward and backward
   exchange,        ///< exchanging gradients and parameters with other processes
   optimizer,       ///< gradient norm, update of the weights, running average of the weights
   validation,      ///< validation, including decoding
@@ -36,19 +36,20 @@ inline constexpr std::array<std::string_view, 10> time_part_names = {
     "batches",   "forward",    "backward", "anomaly_checks", "exchange",
     "optimizer", "validation", "saving",   "reports",        "recording"};
 
-/// The seconds of each TimePart, and counts of token positions, since a process began to train.
+/// The seconds of each TimePart, and counts of token positions, since a process began training.
 class TimeUse {
  public:
   using Duration = std::chrono::steady_clock::duration;
 
   void add(TimePart part, Duration time) { times_[static_cast<std::size_t>(part)] += time; }
-  /// Counts the token positions of a batch. Does not count the single label of a classifier's row.
+  /// Counts the token positions of a batch. Does not count the single label per row of a
+  /// classifier.
   void add(const Batch& batch);
 
   double seconds(TimePart part) const;
-  /// Token positions of the batches; 0 for images.
+  /// Number of token positions in the batches; 0 for images.
   std::uint64_t positions() const { return positions_; }
-  /// Token positions that are padding.
+  /// Number of token positions that are padding.
   std::uint64_t padding() const { return padding_; }
 
  private:
@@ -56,10 +57,11 @@ class TimeUse {
   std::uint64_t positions_ = 0, padding_ = 0;
 };
 
-/// Adds its lifetime to a part, and to the profile as a ProfileScope. Must not be nested.
+/// Adds the lifetime of the object to a part, and to the profile like ProfileScope. Must not be
+/// nested.
 class PartTimer {
  public:
-  /// name  row of the profile, a string literal
+  /// name  name of the row in the profile, a string literal
   PartTimer(TimeUse& use, TimePart part, const char* name)
       : scope_(name, Phase::other), use_(use), part_(part) {}
   ~PartTimer() { use_.add(part_, std::chrono::steady_clock::now() - started_); }
@@ -87,7 +89,7 @@ class PartTimer {
 /// Processor times are null if the system does not report them.
 class TimeRecorder {
  public:
-  /// Starts the clock: the process begins to train.
+  /// Starts the clock. Construct it when the process begins training.
   TimeRecorder();
 
   void add(EventLog& log, std::uint64_t step, const TimeUse& use);
@@ -104,7 +106,7 @@ class TimeRecorder {
   std::optional<ProcessorTime> processor_before_ = read_processor_time();
 };
 
-/// The time use of a process: its last event `time`.
+/// The time use of a process, from its last event `time`.
 struct ProcessTime {
   std::uint64_t step = 0;
   std::string started{};

@@ -41,7 +41,7 @@ Histogram make_histogram(std::span<const Tensor> tensors, double low, double hig
   return histogram;
 }
 
-/// The parameters with two or more axes; all parameters if there is no such parameter.
+/// The parameters with two or more axes; all parameters if no parameter has two axes.
 std::vector<Tensor> matrices_of(std::span<const NamedTensor> parameters) {
   std::vector<Tensor> all, matrices;
   for (const NamedTensor& parameter : parameters) {
@@ -119,14 +119,14 @@ void add_squares(const Tensor& before, const Tensor& after, Squares& sums) {
   });
 }
 
-/// |w' - w| / |w| for the step from w to w'.
+/// The update ratio |w' - w| / |w| of a step from w to w'.
 double update_ratio(const std::vector<Tensor>& before, const std::vector<Tensor>& after) {
   Squares sums;
   for (std::size_t i = 0; i < before.size(); ++i) add_squares(before[i], after[i], sums);
   return std::sqrt(sums.differences / sums.values);
 }
 
-/// The gradients of the tensors that have one.
+/// The gradients of all tensors that have a gradient.
 std::vector<Tensor> gradients_of(const std::vector<Tensor>& tensors) {
   std::vector<Tensor> gradients;
   for (const Tensor& tensor : tensors) {

@@ -18,15 +18,15 @@ namespace tapestry {
 struct Histogram {
   double low = 0.0;                     ///< lower end of the first interval
   double high = 0.0;                    ///< upper end of the last interval
-  std::vector<std::uint64_t> counts{};  ///< values in each interval; empty without finite values
+  std::vector<std::uint64_t> counts{};  ///< values per interval; empty without finite values
 };
 
 /// Statistics of the values of one or more tensors. Non-finite values count only in `values` and
 /// `not_finite`.
 struct WeightStatistics {
   std::uint64_t values = 0;      ///< number of values
-  std::uint64_t zeros = 0;       ///< values equal to 0
-  std::uint64_t not_finite = 0;  ///< values that are NaN or infinite
+  std::uint64_t zeros = 0;       ///< number of values equal to 0
+  std::uint64_t not_finite = 0;  ///< number of values that are NaN or infinite
   double norm = 0.0;             ///< Euclidean norm of the finite values
   double mean = 0.0;             ///< mean of the finite values
   double deviation = 0.0;        ///< standard deviation of the finite values
@@ -40,13 +40,13 @@ struct WeightStatistics {
 
 /// The statistics of all values of the tensors.
 ///
-/// intervals  number of intervals of the histogram, >= 1; the histogram has one interval if all
-///            values are equal
+/// intervals  number of intervals of the histogram, >= 1; the histogram has a single interval if
+///            all values are equal
 WeightStatistics weight_statistics(std::span<const Tensor> tensors, std::size_t intervals = 40);
 
-/// A block of a model with the statistics of its weights.
+/// A block of a model and the statistics of its weights.
 struct BlockWeights {
-  /// A parameter, named relative to the path of the block.
+  /// A parameter. Its name is relative to the path of the block.
   struct Parameter {
     std::string name;             ///< "self_attn.q_proj.weight"
     Shape shape;                  ///< shape of the parameter
@@ -54,41 +54,41 @@ struct BlockWeights {
     WeightStatistics statistics;  ///< statistics of its values
   };
 
-  std::string path;           ///< block_path() of the parameters, "encoder.layers.0"
-  WeightStatistics matrices;  ///< parameters with two or more axes; all parameters of a block
-                              ///< without matrices
+  std::string path;                   ///< block_path() of the parameters, "encoder.layers.0"
+  WeightStatistics matrices;          ///< statistics of parameters with two or more axes, or of all
+                                      ///< parameters if the block has no such parameter
   std::vector<Parameter> parameters;  ///< in the order of the model
 };
 
 /// Groups the parameters of a model by block, in the order of the model.
 std::vector<BlockWeights> weights_by_block(const Parameters& parameters);
 
-/// The weights of a block at a step: of its matrices (parameters with two or more axes), or of all
-/// parameters of a block without matrices.
+/// The weights of a block at a step. Covers the matrices of the block (parameters with two or more
+/// axes), or all its parameters if it has no matrices.
 struct BlockRecord {
   std::string path;                             ///< block_path() of the parameters
   WeightStatistics weights{};                   ///< statistics of the values
-  std::optional<WeightStatistics> gradients{};  ///< gradients of the step, before clipping
+  std::optional<WeightStatistics> gradients{};  ///< statistics of the gradients, before clipping
   std::optional<double> update_ratio{};         ///< |w' - w| / |w| for the step from w to w', with
                                                 ///< Euclidean norms
 };
 
-/// Observes one step of training: the weights of each block before and after the update, and the
-/// gradients. Changes nothing.
+/// Observes one training step: the weights of each block before and after the update, and the
+/// gradients. Does not modify the model.
 class WeightWatch {
  public:
   /// parameters  must outlive the object
   explicit WeightWatch(const Parameters& parameters);
 
-  /// Copies the weights; call this before the update. Returns false if memory is insufficient; then
-  /// do not call after_update().
+  /// Copies the weights; call this before the update. Returns false if there is not enough memory;
+  /// in this case, do not call after_update().
   bool before_update();
   /// Computes the update ratios and frees the copies; call this after the update.
   void after_update();
 
   /// Returns the blocks after the update, in the order of the model. Gradients and update ratios
-  /// belong to the step between before_update() and after_update(); they are nullopt if these were
-  /// not called since the last measure().
+  /// belong to the step between before_update() and after_update(); they are nullopt if these
+  /// functions were not called since the last measure().
   std::vector<BlockRecord> measure();
 
  private:

@@ -43,8 +43,9 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-/// Starts this program with its standard error in a file and no other input or output, in a
-/// separate process group, since Ctrl-C is for the sweep. Returns its id; throws OutputError.
+/// Starts this program without input and output, except standard error, which is written to a file.
+/// Uses a separate process group, so that Ctrl-C reaches only the sweep. Returns the process id.
+/// Throws OutputError.
 pid_t start_process(std::vector<std::string> arguments, const fs::path& errors) {
   arguments.insert(arguments.begin(), program_name());
   std::vector<char*> pointers;
@@ -67,17 +68,17 @@ pid_t start_process(std::vector<std::string> arguments, const fs::path& errors) 
   if (error == 0) return id;
   throw OutputError(fmt::format("{}: could not start the run: {}", escaped(errors.string()),
                                 std::generic_category().message(error)),
-                    "free some memory or disk, or use fewer --jobs");
+                    "free some memory or disk space, or use fewer --jobs");
 }
 
 /// A run of the sweep.
 struct Run {
   std::size_t number;  ///< counted from 0
-  std::string name;    ///< directory name: run-01, with as many digits as the last run needs
+  std::string name;    ///< directory name such as run-01, with as many digits as the last run needs
   std::vector<std::string> overrides;
-  pid_t process = 0;          ///< id of the process that trains it
-  bool resumes = false;       ///< whether it had a checkpoint when the process started
-  Clock::time_point retry{};  ///< when to retry a run that another process had locked
+  pid_t process = 0;          ///< id of the process that trains the run
+  bool resumes = false;       ///< whether the run had a checkpoint when the process started
+  Clock::time_point retry{};  ///< when to retry if another process had locked the run
   int failed = 0;             ///< exit code of a failed run
 };
 using Runs = std::vector<Run*>;
@@ -93,7 +94,7 @@ struct StopAtEnd {
   }
 };
 
-/// The runs of a sweep, not yet started.
+/// The runs of a sweep in their initial state.
 std::vector<Run> make_runs(const Sweep& sweep) {
   const std::size_t digits = std::max<std::size_t>(2, fmt::to_string(sweep.runs.size()).size());
   const std::vector<SweepAxis>& axes = sweep.overrides.axes;
@@ -133,7 +134,7 @@ class SweepRunner {
   /// throws  ConfigError, UsageError as check_configs()
   explicit SweepRunner(const Sweep& sweep)
       : sweep_(sweep), runs_(make_runs(sweep)), options_(check_configs(sweep, runs_).train) {
-    ::signal(SIGCHLD, SIG_DFL);  // if it is ignored, waitpid() gets no exit codes
+    ::signal(SIGCHLD, SIG_DFL);  // if SIGCHLD is ignored, waitpid() gets no exit codes
   }
 
   int run() {
@@ -188,8 +189,8 @@ class SweepRunner {
 
   // ---- Training.
 
-  /// The arguments of the process that trains a run. A resumed run is compared with its config and
-  /// overrides, as `train` does.
+  /// The arguments of the process that trains a run. Passes the config and the overrides to a
+  /// resumed run as well, so that `train` compares them with its checkpoint.
   std::vector<std::string> arguments(const Run& run, std::uint64_t last_step) const {
     const std::string directory = folder(run).string();
     std::vector<std::string> arguments{"train", "--quiet"};
@@ -205,9 +206,10 @@ class SweepRunner {
     return arguments;
   }
 
-  /// Trains the runs up to the step of the stage. When it returns or throws, all runs are saved.
+  /// Trains the runs up to the step of the stage. All runs are saved when the function returns or
+  /// throws.
   void train(const SweepStage& stage, Runs waiting) {
-    // Without halving, the process of a run finds out whether the run is finished.
+    // Without halving, the process of a run determines whether the run is finished.
     std::erase_if(waiting, [&](const Run* run) {
       return sweep_.halving > 0 && saved_step(*run).value_or(0) >= stage.step;
     });
@@ -261,15 +263,16 @@ class SweepRunner {
     return WIFSIGNALED(status) ? signal_exit_base + WTERMSIG(status) : WEXITSTATUS(status);
   }
 
-  /// Delays a run that another process has locked, such as a process of a killed sweep.
+  /// Delays a run that another process has locked, for example a process of a killed sweep.
   void delay_locked(Run& run) {
     if (run.retry == Clock::time_point()) {
-      print(fmt::format("{}  waits for another process that trains it", describe(run)));
+      print(fmt::format("{}  waits for another process that is training it", describe(run)));
     }
     run.retry = Clock::now() + std::chrono::seconds(1);
   }
 
-  /// Whether another process has saved a run since this sweep looked for a checkpoint.
+  /// Whether another process has saved a checkpoint of the run since this sweep last looked for
+  /// one.
   bool was_saved_by_another(const Run& run) const { return !run.resumes && saved_step(run); }
 
   void report_end(Run& run, int code, std::uint64_t last_step) {
@@ -298,7 +301,7 @@ class SweepRunner {
                       error.empty() ? "" : ": " + escaped(error)));
   }
 
-  /// The last error that the process of a run has printed.
+  /// The last error that the process of a run printed.
   std::string read_last_error(const Run& run) const try {
     constexpr std::string_view mark = "error: ";
     const std::string text = read_run_file(errors(run)).value_or("");
@@ -311,7 +314,7 @@ class SweepRunner {
 
   // ---- Results.
 
-  /// The best value of a run up to a step. A run whose metrics.csv is damaged fails.
+  /// The best value of a run up to a step. Marks the run as failed if its metrics.csv is damaged.
   std::optional<BestValue> best(Run& run, std::uint64_t last_step) try {
     const fs::path path = folder(run) / "metrics.csv";
     const std::string csv = read_run_file(path).value_or("");
@@ -386,8 +389,8 @@ class SweepRunner {
     warn(fmt::format("the report of the sweep could not be written: {}", error.what()));
   }
 
-  /// Prints a line and flushes it. Since the runs continue, a failure is reported at the end of the
-  /// sweep.
+  /// Prints a line and flushes it. A failure is reported at the end of the sweep, so that the runs
+  /// can continue.
   void print(const std::string& line) {
     errno = 0;
     const bool is_printed =

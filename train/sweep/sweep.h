@@ -10,13 +10,13 @@
 
 namespace tapestry {
 
-/// The runs of a sweep and how to train them.
+/// The runs of a sweep, and options for training them.
 struct Sweep {
-  std::filesystem::path folder;  ///< the runs are its subfolders
+  std::filesystem::path folder;  ///< folder of the sweep; the runs are its subfolders
   std::string config;            ///< the config file
-  SweepOverrides overrides;      ///< from the command line
+  SweepOverrides overrides;      ///< overrides from the command line
   std::vector<SweepValues> runs;
-  std::size_t jobs = 1;     ///< runs at a time, >= 1
+  std::size_t jobs = 1;     ///< number of concurrent runs, >= 1
   std::size_t halving = 0;  ///< factor of sweep_stages()
 };
 
@@ -25,9 +25,9 @@ struct Sweep {
 /// runs, so that a sweep that was stopped or killed continues to the same results.
 ///
 /// A run that fails, or whose metrics.csv is damaged, is reported, and the sweep continues. A run
-/// fails if its directory has a run with another config. If standard output cannot be written, the
-/// sweep continues and throws at its end. If report.html cannot be written, it warns. Before a
-/// signal or an error ends the sweep, the runs in training are saved and stopped.
+/// fails if its directory contains a run with a different config. If standard output cannot be
+/// written, the sweep continues and throws at its end. If report.html cannot be written, the sweep
+/// prints a warning. Before a signal or an error ends the sweep, active runs are saved and stopped.
 ///
 /// returns  the exit code: 0 if a run has finished; otherwise the code of the first failed run;
 ///          128 + n after signal n, 124 if a run was stopped by train.max_time

@@ -52,7 +52,7 @@ std::vector<std::string> range_values(const std::string& override, std::string_v
   const auto first = parse_number<std::int64_t>(text.substr(0, dots)),
              last = parse_number<std::int64_t>(text.substr(dots + 2));
   if (!first || !last) return {};
-  // The difference of unsigned numbers cannot overflow.
+  // Subtracts unsigned numbers, since the difference of signed numbers could overflow.
   const auto steps = static_cast<std::uint64_t>(*last) - static_cast<std::uint64_t>(*first);
   if (*last < *first || steps >= max_sweep_runs) {
     reject_override(override, fmt::format("expected a range of 1 to {} numbers", max_sweep_runs),
@@ -65,7 +65,7 @@ std::vector<std::string> range_values(const std::string& override, std::string_v
   }
 }
 
-/// The values of an override: a range, or texts divided by commas.
+/// The values of an override: a range, or texts separated by commas.
 std::vector<std::string> parse_values(const std::string& override, std::string_view text) {
   std::vector<std::string> values = range_values(override, text);
   if (values.empty()) values = split_values(text);
@@ -131,7 +131,7 @@ std::vector<SweepValues> sampled_combinations(const std::vector<SweepAxis>& axes
   for (const SweepAxis& axis : axes) total = std::min(total * axis.values.size(), count + 1);
   if (total <= count) return all_combinations(axes);
   RandomDraws random(seed, DrawPurpose::sweep_sample, 0);
-  std::set<std::vector<std::size_t>> drawn;  // the indices of the values of each combination
+  std::set<std::vector<std::size_t>> drawn;  // the drawn combinations, as indices of values
   while (drawn.size() < count) {
     std::vector<std::size_t> indices;
     for (const SweepAxis& axis : axes) indices.push_back(random.below(axis.values.size()));
@@ -148,7 +148,7 @@ std::vector<SweepValues> sampled_combinations(const std::vector<SweepAxis>& axes
 std::vector<SweepStage> sweep_stages(std::size_t runs, std::size_t factor, std::uint64_t steps,
                                      std::uint64_t validate_every) {
   if (factor == 0) return {{.step = steps, .runs = runs}};
-  std::vector<std::size_t> sizes{runs};  // runs of each stage, if there are enough steps
+  std::vector<std::size_t> sizes{runs};  // number of runs in each stage, if there are enough steps
   while (sizes.back() > 1) sizes.push_back((sizes.back() + factor - 1) / factor);
   std::vector<std::uint64_t> ends;  // last steps of the stages, the last stage first
   for (std::uint64_t exact = steps; ends.size() < sizes.size(); exact /= factor) {

@@ -6,28 +6,28 @@
 #include <string>
 #include <vector>
 
-/// Which runs a sweep trains. No function here reads or writes files.
+/// Determines which runs a sweep trains. No function here reads or writes files.
 namespace tapestry {
 
 /// The values of a run, in the order of the axes.
 using SweepValues = std::vector<std::string>;
 
-/// A config key with the values that a sweep tries.
+/// A config key and the values that a sweep tries.
 struct SweepAxis {
   std::string key;                  ///< "schedule.learning_rate"
-  std::vector<std::string> values;  ///< as in overrides; two or more
+  std::vector<std::string> values;  ///< two or more values, written like in overrides
 };
 
 /// The overrides of a sweep.
 struct SweepOverrides {
   std::vector<std::string> fixed;  ///< "key=value" for every run
-  std::vector<SweepAxis> axes;     ///< in the order of the command line
+  std::vector<SweepAxis> axes;     ///< axes in the order of the command line
 };
 
 /// The maximum number of runs of a sweep.
 inline constexpr std::size_t max_sweep_runs = 10'000;
 
-/// Divides overrides into axes, with several values, and fixed ones. Several values are
+/// Divides overrides into axes, which have several values, and fixed overrides. Several values are
 /// `key=a,b,c`, or `key=1..5` for whole numbers. Commas in brackets, braces or quotes are part of a
 /// value.
 ///
@@ -41,23 +41,23 @@ SweepOverrides parse_sweep_overrides(const std::vector<std::string>& overrides);
 std::vector<SweepValues> all_combinations(const std::vector<SweepAxis>& axes);
 
 /// A random sample of `count` combinations without replacement, in the order of all_combinations();
-/// all combinations if there are fewer. The sample depends only on `seed` and the axes. There may
-/// be any number of combinations.
+/// all combinations if their number is smaller. The sample depends only on `seed` and the axes. The
+/// number of combinations is not limited.
 ///
 /// count  at most `max_sweep_runs`
 std::vector<SweepValues> sampled_combinations(const std::vector<SweepAxis>& axes, std::size_t count,
                                               std::uint64_t seed);
 
-/// A stage of a sweep: runs train up to a step, then the best ones continue.
+/// A stage of a sweep: all its runs train up to a step; then the best runs continue.
 struct SweepStage {
-  std::uint64_t step = 0;  ///< last step of its runs
+  std::uint64_t step = 0;  ///< last step of the stage
   std::size_t runs = 0;    ///< number of runs
 };
 
 /// The stages of successive halving [1]. From stage to stage, the number of runs is divided by
-/// `factor` until one is left, and the number of steps is multiplied by it up to `steps`. All
-/// stages but the last end at multiples of `validate_every`, since validations are compared.
-/// Returns one stage if `factor` is 0.
+/// `factor` until one run is left, and the number of steps is multiplied by `factor` up to `steps`.
+/// All stages except the last end at multiples of `validate_every`, because stages compare
+/// validation results. Returns one stage if `factor` is 0.
 ///
 /// runs            >= 1
 /// factor          0 or >= 2

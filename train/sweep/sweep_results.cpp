@@ -33,8 +33,8 @@ std::string csv_line(const std::vector<std::string>& fields) {
 
 std::string csv_number(double value) { return fmt::format("{:.17g}", value); }
 
-/// The mean of some values, their sample standard deviation, and the 95 % confidence interval of
-/// the mean. NaN without values; with one value, only the mean is not NaN.
+/// The mean of values, their sample standard deviation, and the 95 % confidence interval of the
+/// mean. NaN without values; with one value, only the mean is not NaN.
 struct MeanInterval {
   double mean = NAN, deviation = NAN, low = NAN, high = NAN;
 };
@@ -57,7 +57,7 @@ struct SeedGroup {
   std::vector<double> bests;  ///< best value of each run
 };
 
-/// The groups in the order of their first runs.
+/// Groups the runs. Groups are in the order of their first runs.
 ///
 /// seed_axis  index of train.seed in the values of a run
 std::vector<SeedGroup> group_by_seed(const std::vector<SweepResult>& results,

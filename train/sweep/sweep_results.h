@@ -9,7 +9,7 @@
 
 #include "train/sweep/sweep_plan.h"
 
-/// How the results of a sweep compare. No function here reads or writes files.
+/// Compares the results of a sweep. No function here reads or writes files.
 namespace tapestry {
 
 /// The best value of a metric in a run.
@@ -18,12 +18,12 @@ struct BestValue {
   std::uint64_t step = 0;  ///< step of the value
 };
 
-/// The best finite value in the validation rows up to a step; nullopt if there is none.
+/// The best finite value in the validation rows up to a step; nullopt if no value is finite.
 std::optional<BestValue> best_value(const std::string& metrics_csv, const std::string& metric,
                                     std::uint64_t last_step);
 
-/// The indices of the `count` best values, in ascending order. Missing values rank last; of equal
-/// values the first ranks higher.
+/// The indices of the `count` best values, in ascending order. Missing values rank last. Among
+/// equal values, the first value ranks higher.
 std::vector<std::size_t> best_runs(const std::vector<std::optional<BestValue>>& values,
                                    const std::string& metric, std::size_t count);
 
@@ -31,7 +31,8 @@ std::vector<std::size_t> best_runs(const std::vector<std::optional<BestValue>>& 
 struct SweepResult {
   std::string run;  ///< name of its directory
   SweepValues values;
-  /// "finished"; "abandoned" if it was not among the best of a stage; "failed" after an error.
+  /// "finished", "abandoned" if the run was not among the best runs of a stage, or "failed" after
+  /// an error.
   std::string state = "finished";
   std::uint64_t steps = 0;          ///< number of steps done
   std::optional<BestValue> best{};  ///< best train.best_metric; nullopt without validation
@@ -43,13 +44,14 @@ std::string sweep_csv(const std::vector<SweepAxis>& axes, const std::vector<Swee
 
 /// Means over the finished runs that differ only in train.seed.
 struct SeedTable {
-  std::string text;  ///< one line per mean: values, mean, deviation and 95 % interval (Student's t)
+  /// One line per group: values, mean, deviation and 95 % interval (Student's t).
+  std::string text;
   /// CSV (RFC 4180): the keys of the axes except train.seed, runs, mean, deviation, low and high
   /// (the ends of the interval); unknown values are empty.
   std::string csv;
 };
 
-/// In the order of the first runs; nullopt if train.seed is not among the axes.
+/// Means in the order of the first runs; nullopt if train.seed is not among the axes.
 std::optional<SeedTable> summarize_seeds(const std::vector<SweepAxis>& axes,
                                          const std::vector<SweepResult>& results,
                                          const std::string& metric);

@@ -15,16 +15,16 @@ class BackgroundTask {
   using Clock = std::chrono::steady_clock;
 
   /// Starts a task on a new thread, which blocks all signals and ends with the task. If no thread
-  /// can be created, runs the task on the calling thread, as run_here() does. Call finish() before
+  /// can be created, runs the task on the calling thread like run_here(). Call finish() before
   /// starting the next task.
   ///
   /// returns  whether the task runs on another thread
   bool start(std::function<void()> task);
 
-  /// Runs the task on the calling thread. An exception of the task is thrown by finish().
+  /// Runs the task on the calling thread. If the task throws an exception, finish() rethrows it.
   void run_here(std::function<void()> task);
 
-  /// Whether no task is running, so that finish() returns at once.
+  /// Whether no task is running, so that finish() returns immediately.
   bool has_ended() const { return has_ended_.load(std::memory_order_acquire); }
 
   /// Waits for the current task, if any, and rethrows its exception.

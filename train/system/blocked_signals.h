@@ -7,8 +7,8 @@
 
 namespace tapestry {
 
-/// Blocks all signals of the calling thread during its lifetime. Threads that start in this time
-/// inherit the mask and keep signals blocked, so that the system delivers them to other threads.
+/// Blocks all signals of the calling thread during its lifetime. Threads started during this time
+/// inherit the mask and keep signals blocked, so that the system delivers signals to other threads.
 class BlockedSignals {
  public:
   BlockedSignals() {
@@ -20,7 +20,7 @@ class BlockedSignals {
   BlockedSignals& operator=(const BlockedSignals&) = delete;
   ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
-  /// The signal mask before construction.
+  /// The signal mask of the thread before construction.
   const sigset_t& before() const { return before_; }
 
  private:

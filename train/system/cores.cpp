@@ -19,11 +19,11 @@ namespace {
 
 constexpr double no_quota = std::numeric_limits<double>::infinity();
 
-/// The text of a file; empty if it cannot be read, since a run must not fail because of it.
+/// The text of a file. Empty if the file cannot be read, since a run must not fail for this reason.
 std::string read_all(const std::filesystem::path& path) try {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
-} catch (const std::ios_base::failure&) {  // possible with any exception mask
+} catch (const std::ios_base::failure&) {  // may be thrown with any exception mask
   return "";
 }
 
@@ -54,7 +54,7 @@ std::optional<double> read_clock(clockid_t clock) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// "; try train.threads=N", with N = max(1, floor(cores)), if N < `threads`; else "".
+/// Returns "; try train.threads=N" with N = max(1, floor(cores)) if N < `threads`; otherwise "".
 std::string fewer_threads(double cores, std::size_t threads) {
   const auto wanted = static_cast<std::size_t>(std::max(1.0, std::floor(cores)));
   return wanted < threads ? fmt::format("; try train.threads={}", wanted) : "";
@@ -111,7 +111,7 @@ std::optional<double> busy_ticks(const std::string& stat, const std::vector<std:
   std::size_t found = 0;
   std::istringstream lines(stat);
   for (std::string line; std::getline(lines, line);) {
-    // cpu3 USER NICE SYSTEM IDLE IOWAIT ...
+    // Format of a line: cpu3 USER NICE SYSTEM IDLE IOWAIT ...
     std::istringstream fields(line);
     std::string name;
     double user = 0.0, nice = 0.0, system = 0.0;

@@ -23,7 +23,7 @@ struct Cores {
 /// warning.
 Cores read_cores();
 
-/// A one-line warning if a run has more threads than available cores; else nullopt.
+/// A one-line warning if a run has more threads than available cores; otherwise nullopt.
 std::optional<std::string> warning_about_cores(const Cores& cores, std::size_t threads);
 
 /// CPU time in seconds.
@@ -52,15 +52,15 @@ std::optional<std::string> warning_about_other_programs(const ProcessorTime& bef
 ///
 /// Counts the time in user and kernel mode. Does not count waiting for disks (iowait), interrupts,
 /// time that a hypervisor gives to other machines (steal), and low-priority programs (nice), which
-/// give way to this process.
+/// yield to this process.
 ///
 /// cores     indices of cores, from 0
-/// own_nice  whether this process has low priority itself: then nice time counts as well
+/// own_nice  whether this process itself has low priority; nice time then counts as well
 std::optional<double> busy_ticks(const std::string& stat, const std::vector<std::size_t>& cores,
                                  bool own_nice);
 
-/// The limit in cores of the text of a cpu.max file, such as 1.5 for "150000 100000" (microseconds
-/// per period); infinity for "max 100000" and for invalid text.
+/// The limit, in cores, in the text of a cpu.max file, such as 1.5 for "150000 100000"
+/// (microseconds per period); infinity for "max 100000" and for invalid text.
 double cores_of_cpu_max(const std::string& cpu_max);
 
 /// The minimum of the cpu.max limits of a control group (version 2) and its parents, in cores.

@@ -24,7 +24,7 @@ volatile std::sig_atomic_t save_requested = 0;
 volatile std::sig_atomic_t time_over = 0;
 volatile std::sig_atomic_t error_is_terminal = 0;
 volatile std::sig_atomic_t saves_at_stop = 1;
-// Whether stop_by() was called and this process itself has not received a signal yet.
+// Whether stop_by() was called and this process has not yet received a signal itself.
 volatile std::sig_atomic_t stopped_by_peer = 0;
 std::atomic<bool> wants_end{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
@@ -42,7 +42,7 @@ void announce_stop() {
   errno = error;
 }
 
-/// Records the first signal. Raises a second one again with its default action, which ends the
+/// Records the first signal. Raises a second signal again with its default action, which ends the
 /// process when the handler returns.
 void remember_stop(int signal) {
   if (first_stop == 0) {
@@ -125,7 +125,7 @@ void RunSignals::end_at(std::chrono::steady_clock::time_point time) {
     event.sigev_notify = SIGEV_SIGNAL;
     event.sigev_signo = SIGALRM;
     timer_t timer{};
-    // Without a timer, the time limit is checked only between steps.
+    // If the timer cannot be created, the time limit is checked only between steps.
     if (::timer_create(CLOCK_MONOTONIC, &event, &timer) != 0) return;
     timer_ = timer;
     ::sigaction(SIGALRM, nullptr, &before_alarm_);

@@ -18,8 +18,8 @@ namespace tapestry {
 /// Handles signals during its lifetime. Only one object may exist at a time.
 ///
 ///   - SIGINT, SIGTERM, SIGHUP, SIGUSR2 and SIGXCPU request an end, so that a run can save. The
-///     first of them prints a line if standard error is a terminal. A second one ends the process
-///     at once, except SIGXCPU, which the system repeats every second.
+///     first signal prints a line if standard error is a terminal. A second signal ends the process
+///     immediately, except SIGXCPU, which the system repeats every second.
 ///   - SIGUSR1 requests a save.
 ///   - SIGPIPE and SIGXFSZ are ignored, since writes report these errors themselves.
 ///   - SIGQUIT keeps its default: it ends the process without a save and dumps core.
@@ -47,7 +47,7 @@ class RunSignals {
   /// Becomes true when an end is requested, by a signal or by end_at().
   const std::atomic<bool>& end_requested() const;
 
-  /// Sets the time from which time_is_up() is true. Replaces the time of an earlier call.
+  /// Sets the time from which time_is_up() is true. Replaces the time set by an earlier call.
   void end_at(std::chrono::steady_clock::time_point time);
   bool time_is_up() const;
 
@@ -56,7 +56,7 @@ class RunSignals {
 
   std::array<struct sigaction, handled_signals> before_{};
   std::optional<timer_t> timer_;      ///< created by end_at(); sends SIGALRM
-  struct sigaction before_alarm_ {};  ///< valid if timer_ has a value
+  struct sigaction before_alarm_ {};  ///< previous action of SIGALRM; valid if timer_ has a value
 };
 
 /// Signals and limits that may end a run before its last step or request a save.

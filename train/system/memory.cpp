@@ -45,7 +45,7 @@ std::uint64_t less(std::uint64_t limit, std::uint64_t used) {
 
 /// Lowers `total` and `free` to a limit.
 ///
-/// used   bytes of the limit that are in use
+/// used   number of bytes in use that count toward the limit
 /// bound  name of the limit
 void narrow(AvailableMemory& memory, std::uint64_t limit, std::uint64_t used,
             const std::string& bound) {
@@ -55,7 +55,7 @@ void narrow(AvailableMemory& memory, std::uint64_t limit, std::uint64_t used,
   memory.bound = bound;
 }
 
-/// File names of one version of control groups.
+/// The file names of a version of control groups.
 struct GroupFiles {
   const char *folder, *limit, *usage, *inactive_cache, *active_cache;
 };

@@ -42,23 +42,23 @@ class MessageWriter {
   std::string bytes_;
 };
 
-/// Reads the values that a MessageWriter has written, in the same order.
+/// Reads the values written by a MessageWriter, in the same order.
 class MessageReader {
  public:
   /// The message must outlive the reader.
   explicit MessageReader(std::string_view bytes) : bytes_(bytes) {}
 
-  /// The next number.
+  /// Reads the next number.
   template <class T>
   T get() {
     T value{};
     std::memcpy(&value, next(sizeof(T)).data(), sizeof(T));
     return value;
   }
-  /// The next text, a view into the message.
+  /// Reads the next text; returns a view into the message.
   std::string_view get_text() { return next(get<std::size_t>()); }
 
-  /// The next numbers.
+  /// Reads the next list of numbers.
   template <class T>
   std::vector<T> get_numbers() {
     const auto count = get<std::size_t>();
@@ -68,7 +68,7 @@ class MessageReader {
     return numbers;
   }
 
-  /// Whether everything has been read.
+  /// Whether the whole message has been read.
   bool at_end() const { return bytes_.empty(); }
 
  private:

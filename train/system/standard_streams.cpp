@@ -22,7 +22,7 @@ void print_error_line(const std::string& text) {
   std::fputs((program_name() + ": " + escaped_lines(text) + '\n').c_str(), stderr);
 }
 
-/// The disposition of SIGPIPE that the caller of the program chose.
+/// The disposition of SIGPIPE when the program was started.
 void (*broken_pipe_action)(int) = SIG_IGN;
 
 }  // namespace
@@ -34,8 +34,9 @@ void prepare_standard_streams() {
   std::signal(SIGXFSZ, SIG_IGN);
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(stream, F_GETFD) >= 0) continue;
-    // The wrong access mode makes reads and writes fail as on a closed stream. open() returns the
-    // lowest free descriptor: this stream's, since all lower ones are open.
+    // The wrong access mode makes reads and writes fail, as they would on a closed stream. open()
+    // returns the lowest free descriptor, which is this stream's, since all lower descriptors are
+    // open.
     ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
 }

@@ -6,14 +6,14 @@
 
 namespace tapestry {
 
-/// The time limit of a process (`train.max_time`). Time is up early enough to save: when the
+/// The time limit of a process (`train.max_time`). Time is up early enough for a save: when the
 /// remaining time is shorter than the longest iteration so far plus the longest save so far. While
-/// a save is in flight, the longest save counts twice.
+/// a save is being written, the longest save counts twice.
 class TimeLimit {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// A default object has no limit.
+  /// A default-constructed object has no limit.
   TimeLimit() = default;
   /// A `limit` of 0 means no limit.
   TimeLimit(Clock::time_point started, std::chrono::seconds limit)
@@ -23,11 +23,11 @@ class TimeLimit {
   void add_iteration(Clock::duration taken);
   /// Records the duration of a save.
   ///
-  /// in_flight  whether a save is being written; the last save waits for it
+  /// in_flight  whether a save is being written, which the last save must wait for
   void update_save_time(Clock::duration taken, bool in_flight = false);
 
   bool is_up(Clock::time_point now) const;
-  /// The latest time at which a save still fits; nullopt without a limit.
+  /// The latest time at which a save can begin and still finish in time; nullopt without a limit.
   std::optional<Clock::time_point> save_deadline() const;
   std::chrono::seconds limit() const { return limit_; }
 

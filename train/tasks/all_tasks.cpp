@@ -26,7 +26,7 @@ namespace {
 struct Registry {
   std::vector<const Task*> tasks;
   std::vector<ConfigKind> model_kinds, data_tasks;
-  std::size_t built_in = 0;  ///< number of tasks of this library, which come first
+  std::size_t built_in = 0;  ///< number of tasks of this library, which precede custom tasks
 
   void add(const Task& task) {
     tasks.push_back(&task);
@@ -59,7 +59,7 @@ std::set<std::string> known_paths() {
   return paths;
 }
 
-/// throws  CustomModelError if a key of the kind already exists or is wrong.
+/// throws  CustomModelError if a key of the kind already exists or is invalid.
 void require_new_keys(const ConfigKind& kind, std::set<std::string>& paths) {
   for (const CustomKey& key : kind.custom_keys) {
     const std::string mistake = key.definition_error();
@@ -86,7 +86,7 @@ void register_task(const Task& task) {
   const auto has_name = [&](const ConfigKind& kind) { return kind.name == task.kind().name; };
   if (std::ranges::any_of(model_kinds(), has_name)) {
     throw CustomModelError(
-        fmt::format("custom model {}: there is a model.kind of this name already",
+        fmt::format("custom model {}: a model.kind with this name already exists",
                     task.kind().name),
         "choose another kind");
   }

@@ -11,7 +11,7 @@
 namespace tapestry {
 namespace {
 
-/// The inputs in the batches of a kind, for hints.
+/// Describes the inputs in the batches of a kind, for hints.
 std::string describe_inputs(const NetworkContract& contract) {
   if (contract.reads_images) {
     return "batches have images (input.images); the tokens of input.source are absent";

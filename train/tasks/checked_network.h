@@ -18,14 +18,14 @@
 
 namespace tapestry {
 
-/// Calls a function of a custom model or task. Exceptions that are not errors of its code pass:
-/// UserError, std::bad_alloc, AnomalyError, and kernels::Cancelled, which ends a step
+/// Calls a function of a custom model or task. Rethrows exceptions that are not errors of the
+/// custom code: UserError, std::bad_alloc, AnomalyError, and kernels::Cancelled, which ends a step
 /// after a signal or train.max_time.
 ///
 /// kind      the value of model.kind
-/// function  its name in messages, such as "make_network"
-/// facts     facts that may help to correct it, for the hint; may be empty
-/// throws    CustomModelError in place of any other exception.
+/// function  name of the function in messages, such as "make_network"
+/// facts     facts for the hint that may help to correct the function; may be empty
+/// throws    CustomModelError instead of any other exception.
 template <class F>
 auto call_custom_code(std::string_view kind, std::string_view function, F&& f,
                       std::string_view facts = "") try {
@@ -41,7 +41,7 @@ auto call_custom_code(std::string_view kind, std::string_view function, F&& f,
 } catch (const std::exception& error) {
   throw CustomModelError(
       fmt::format("custom model {}: {}() threw: {}", kind, function, error.what()),
-      fmt::format("correct {}() of the model, or what it calls{}{}", function,
+      fmt::format("correct {}() of the model, or a function that it calls{}{}", function,
                   facts.empty() ? "" : "; ", facts));
 } catch (...) {
   throw CustomModelError(
@@ -50,19 +50,19 @@ auto call_custom_code(std::string_view kind, std::string_view function, F&& f,
       "throw an exception derived from std::exception");
 }
 
-/// Shapes that the results of a custom network have to match.
+/// Shapes that the results of a custom network must have.
 struct NetworkContract {
   std::string kind;                ///< the value of model.kind
-  std::size_t logits = 0;          ///< entries of the output vocabulary, or classes
+  std::size_t logits = 0;          ///< size of the output vocabulary, or number of classes
   bool reads_source = false;       ///< whether batches have source tokens
   bool reads_images = false;       ///< whether batches have images
   bool one_label_per_row = false;  ///< whether a row has one label instead of one per target token
 };
 
-/// The network, with each result checked against the contract and each exception of its code
-/// converted, see call_custom_code(). Its unwrapped() is `network`.
+/// Wraps the network: checks each result against the contract, and converts exceptions of its code,
+/// see call_custom_code(). unwrapped() returns `network`.
 ///
-/// The call operators throw  CustomModelError if a result does not have the expected shape or
+/// The call operators throw CustomModelError if a result does not have the expected shape or
 /// element type; the message has the expected shape.
 std::unique_ptr<Network> checked_network(std::unique_ptr<Network> network,
                                          NetworkContract contract);

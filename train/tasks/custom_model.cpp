@@ -39,7 +39,7 @@ const Task& require_task(const CustomModelOptions& options) {
          fmt::format("set CustomModelOptions::like to one of {}", fmt::join(kinds, ", ")));
 }
 
-/// Checks that each key is in the model section, and adds the keys that every model has.
+/// Checks that each key is in the model section, and adds the keys that every model uses.
 std::vector<std::string> all_model_keys(const CustomModelOptions& options) {
   const std::vector<ConfigKey> known = config_keys();
   for (const std::string& path : *options.model_keys) {

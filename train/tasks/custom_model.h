@@ -16,28 +16,28 @@ namespace tapestry {
 /// Options of CustomModel.
 struct CustomModelOptions {
   std::string kind;  ///< the new value of model.kind
-  std::string like;  ///< the existing kind that has the same data, batches, scores and answers
+  std::string like;  ///< an existing kind, whose data, batches, scores and answers are used
   std::vector<CustomKey> custom_keys{};  ///< keys of the network, for Config::custom_value()
-  /// The keys of all models that the network reads from Config::model, such as "model.d_model".
-  /// Other keys of the model section are then rejected in a config unless they have the default,
-  /// and rules about them, such as that d_model is a multiple of num_heads, do not apply. nullopt:
-  /// the keys of `like`. model.kind and model.max_length are always used.
+  /// The built-in keys that the network reads from Config::model, such as "model.d_model". Other
+  /// keys of the model section are then rejected in a config unless they have the default, and
+  /// rules about them, such as that d_model is a multiple of num_heads, do not apply. If nullopt,
+  /// uses the keys of `like`. model.kind and model.max_length are always used.
   std::optional<std::vector<std::string>> model_keys{};
   /// Creates the network with its parameters in the scope; must not be empty. Its logits have
   /// NetworkSizes::target values for each label.
   std::function<std::unique_ptr<Network>(const Scope&, const Config&, const NetworkSizes&)>
       make_network;
-  /// Reports values that contradict each other, in place of ConfigKind::check of `like`; may be
-  /// empty.
+  /// Reports values that contradict each other. Replaces ConfigKind::check of `like`; may be empty.
   std::function<void(const Config&, const ConfigCheck&)> check{};
 };
 
-/// A value of model.kind with a custom network, which is otherwise trained, scored and
-/// applied like an existing kind: it has its data, batches, scores and answers.
+/// A value of model.kind with a custom network. Training, scoring and inference use the data,
+/// batches, scores and answers of an existing kind.
 ///
-/// The results of the network are checked, as for any registered task: a CustomModelError says
-/// which function has thrown, or returned a tensor of the wrong shape or element type.
-/// run_program() makes and registers the models of ProgramOptions; other programs do it themselves:
+/// The results of the network are checked, as for any registered task: a CustomModelError states
+/// which function threw an exception, or returned a tensor with a wrong shape or element type.
+/// run_program() makes and registers the models of ProgramOptions; other programs do this
+/// themselves:
 ///
 ///     static const CustomModel model({.kind = "mlp",
 ///                                     .like = "vision_transformer",
@@ -61,7 +61,7 @@ class CustomModel : public Task {
   std::unique_ptr<Network> make_network(const Scope& scope, const Config& config,
                                         const NetworkSizes& sizes) const override;
 
-  // Same as the kind `like`.
+  // The following functions return the results of the kind `like`.
   std::vector<const DataSource*> sources() const override { return like_.sources(); }
   TaskWords words(const Config& config) const override { return like_.words(config); }
   std::string describe_vocabularies(const Corpus& corpus) const override {

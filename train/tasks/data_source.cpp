@@ -46,7 +46,7 @@ void check_vocabularies(const Corpus& corpus, const FixedVocabularies& fixed) {
   if (fixed.target) check_vocabulary(corpus.target_vocabulary, *fixed.target, "target");
 }
 
-/// The size of a generated part, and its key.
+/// The size of a generated part, and the key that sets it.
 struct GeneratedSize {
   std::size_t GeneratedOptions::*size;
   const char* key;
@@ -57,7 +57,7 @@ constexpr std::array generated_sizes{
     GeneratedSize{&GeneratedOptions::validation_size, "data.validation_size"},
     GeneratedSize{&GeneratedOptions::test_size, "data.test_size"}};
 
-/// Mean bytes of an example of a generated task, measured on a few training examples.
+/// The mean size in bytes of an example of a generated task, measured on a few training examples.
 double bytes_per_example(const DataSource& source, DataOptions options) {
   constexpr std::size_t measured = 64;
   constexpr std::size_t per_allocation = 16;
@@ -72,10 +72,10 @@ double bytes_per_example(const DataSource& source, DataOptions options) {
   return static_cast<double>(bytes) / static_cast<double>(examples.size());
 }
 
-/// throws  MemoryError, with the key of the largest part, if the examples of a generated task need
-///         more memory than is available.
+/// throws  MemoryError, which names the key of the largest part, if the examples of a generated
+///         task need more memory than is available.
 void require_memory_for_data(const DataSource& source, const DataOptions& options) {
-  constexpr std::size_t min_checked = 100'000;  // fewer need little memory
+  constexpr std::size_t min_checked = 100'000;  // fewer examples need little memory
   if (std::ranges::find(source.kind.keys, "data.train_size") == source.kind.keys.end()) return;
   const GeneratedSize& largest = *std::ranges::max_element(
       generated_sizes, {}, [&](const GeneratedSize& part) { return options.generated.*part.size; });
@@ -92,7 +92,7 @@ void require_memory_for_data(const DataSource& source, const DataOptions& option
       fmt::format("lower {}", largest.key));
 }
 
-/// The files of a part, such as "train", by the rest of their key, such as "source".
+/// The files of a part such as "train", by the remainder of their key, such as "source".
 std::multimap<std::string, const DataFile*> files_of_part(const Corpus& corpus,
                                                           const std::string& part) {
   const std::string prefix = "data." + part + "_";
@@ -157,7 +157,7 @@ TextCodec make_codec(const DataOptions& options, Vocabulary source_vocabulary,
 
 namespace {
 
-/// The size of the training text of a task in bytes. Files that cannot be read count 0.
+/// The size of the training text of a task in bytes. Files that cannot be read count as 0 bytes.
 std::uint64_t measure_training_text(const DataOptions& options) {
   std::uint64_t bytes = 0;
   for (const FileList* files :
@@ -195,7 +195,7 @@ void check_corpus_weights(const Config& config, const ConfigCheck& check, const 
 
 namespace {
 
-/// Rejects keys that a subword model has no use for.
+/// Rejects keys that have no effect with a subword model.
 void reject_word_keys(const DataOptions& data, const ConfigCheck& check) {
   const auto reject_if = [&](bool changed, const std::string& name) {
     if (!changed) return;

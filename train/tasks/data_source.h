@@ -10,7 +10,7 @@
 
 namespace tapestry {
 
-/// Which sets are held out of the training file instead of having a separate file.
+/// The sets that are held out of the training file because they have no separate file.
 struct HeldOutParts {
   bool validation = false;  ///< the validation set
   bool test = false;        ///< the test set
@@ -20,30 +20,30 @@ struct HeldOutParts {
 
 /// A source of examples: a value of `data.task`. Each task lists the sources that it supports.
 struct DataSource {
-  ConfigKind kind;  ///< the value of `data.task`, its keys and rules
+  ConfigKind kind;  ///< the value of `data.task`, with its keys and rules
 
   /// Generates or reads the corpus, except its fingerprint; relative paths start at the working
-  /// directory. `fixed` has the vocabularies of a trained model, or is null. With a trained model,
-  /// text is encoded with its vocabularies, other words become unknown, and parts without a file
-  /// name are empty.
+  /// directory. `fixed` has the vocabularies of a trained model, or is null. For a trained model,
+  /// encodes text with its vocabularies, maps all other words to <unk>, and leaves parts without a
+  /// file name empty.
   ///
   /// throws  DataError if a file cannot be used.
   Corpus (*load)(const DataOptions&, const FixedVocabularies* fixed);
 
-  /// Whether its examples are windows of a text: they have a target but no source, and may be
-  /// shortened at both ends.
+  /// Whether examples are windows of a text, which have a target but no source and may be shortened
+  /// at both ends.
   bool makes_windows = false;
 
-  /// The tokenization of its text, for these vocabularies.
+  /// The tokenization of the text, for these vocabularies.
   TextFormat (*format)(const DataOptions&, const Vocabulary& source, const Vocabulary& target) =
       [](const DataOptions&, const Vocabulary&, const Vocabulary&) { return TextFormat(); };
 
   /// The sets that are held out of the training file; none by default.
   HeldOutParts (*held_out)(const DataOptions&) = [](const DataOptions&) { return HeldOutParts(); };
 
-  /// Checks that a trained model may be scored on files other than those it was trained with.
+  /// Checks that a trained model may be scored on files other than the files of its training run.
   ///
-  /// throws  ConfigError if not.
+  /// throws  ConfigError if this is not allowed.
   void (*check_other_files)(const DataOptions& trained,
                             const DataOptions& now) = [](const DataOptions&, const DataOptions&) {};
 };
@@ -61,21 +61,21 @@ class OtherVocabularies : public DataError {
 
 /// Loads the corpus of options.task and computes its fingerprint.
 ///
-/// throws  DataError from the source; OtherVocabularies if the vocabularies of a generated task
-///         differ from `fixed`; MemoryError if a generated corpus does not fit into memory.
+/// throws  DataError if the source throws it; OtherVocabularies if the vocabularies of a generated
+///         task differ from `fixed`; MemoryError if a generated corpus does not fit into memory.
 Corpus load_corpus(const DataOptions& options, const FixedVocabularies* fixed = nullptr);
 
 /// The codec of options.task, with these vocabularies.
 ///
-/// throws  std::invalid_argument if there is no such task.
+/// throws  std::invalid_argument if the task does not exist.
 TextCodec make_codec(const DataOptions& options, Vocabulary source_vocabulary,
                      Vocabulary target_vocabulary);
 
 /// Whether the training examples of these options are kept in a memory-mapped file.
 bool uses_cache(const DataOptions& options);
 
-/// For rules: reports if data.corpus_weights does not have one weight for each of `files`, the
-/// value of `key`.
+/// For rules: reports an error if data.corpus_weights does not have one weight per file in `files`,
+/// the value of `key`.
 void check_corpus_weights(const Config& config, const ConfigCheck& check, const char* key,
                           const FileList& files);
 
@@ -84,7 +84,7 @@ void check_corpus_weights(const Config& config, const ConfigCheck& check, const 
 /// two_vocabularies  whether sources and targets of this config have separate vocabularies
 void check_subwords(const Config& config, const ConfigCheck& check, bool two_vocabularies = false);
 
-/// For rules: reports if `file`, the value of `key`, is empty.
+/// For rules: reports an error if `file`, the value of `key`, is empty.
 void require_file(const Config& config, const ConfigCheck& check, const char* key,
                   const FileList& file);
 

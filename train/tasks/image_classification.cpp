@@ -23,7 +23,8 @@ HeldOutParts held_out(const DataOptions& o) {
 }
 
 /// Test images are held out of the training file before validation images. A separate test file
-/// would change the validation images; the model was trained on most of the new ones.
+/// would change which images are held out for validation, and the model was trained on most of
+/// them.
 void check_other_files(const DataOptions& trained, const DataOptions& now) {
   const bool test_is_new = held_out(trained).test && !now.images.test_images.empty();
   if (!test_is_new || !held_out(now).validation) return;
@@ -72,7 +73,7 @@ class ImageClasses : public ClassAnswers {
     return Example{.target = {first_word_id}, .pixels = parse_image(line, place, options)};
   }
 
-  /// "class" and the row and column of each patch, "0,1".
+  /// Token names: "class", and the row and column of each patch, such as "0,1".
   StackTokens stack_tokens(const Batch&, const Config& config, const TextCodec&) const override {
     const std::size_t size = config.model.patch_size;
     Tokens names{"class"};

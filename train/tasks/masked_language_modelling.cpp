@@ -148,7 +148,7 @@ class MaskedLanguageModelling : public PlainTextTask {
   }
 };
 
-/// newline  a word that is never returned; unk_id if there is no such word
+/// newline  id of a word that is never returned; unk_id if the vocabulary does not have it
 template <class T>
 std::int32_t most_likely_word(std::span<const T> scores, std::int32_t newline) {
   std::int32_t best = unk_id;

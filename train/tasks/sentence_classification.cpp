@@ -20,7 +20,7 @@
 namespace tapestry {
 namespace {
 
-/// Rejects a line of labelled text: its label would be read as the first word.
+/// Rejects a line of labelled text, since its label would be read as the first word.
 void reject_label(const std::string& line, const std::string& place, const Vocabulary& classes) {
   const std::size_t tab = line.find('\t');
   if (tab == line.npos || classes.id(line.substr(0, tab)) == unk_id) return;

@@ -54,7 +54,7 @@ bool is_span_label(std::string_view label) {
   return label == "O" || (prefixed && std::string_view("BIES").find(label[0]) != label.npos);
 }
 
-/// Whether all labels are BIO or BIOES labels, unlike, for example, parts of speech.
+/// Whether all labels are BIO or BIOES labels, as opposed to, for example, parts of speech.
 bool mark_spans(const Vocabulary& labels) {
   for (std::size_t id = first_word_id; id < labels.size(); ++id) {
     if (!is_span_label(labels.token(static_cast<std::int32_t>(id)))) return false;
@@ -91,7 +91,7 @@ Predictions predict(const TrainedModel& trained, const std::vector<Example>& exa
   return {.labels = std::move(predicted), .finite = std::isfinite(scores.loss)};
 }
 
-/// Rejects a line of a CoNLL file: its label would be read as a token.
+/// Rejects a line of a CoNLL file, since its label would be read as a token.
 void reject_columns(const std::string& line, const std::string& place) {
   if (line.find('\t') == line.npos || is_blank(line)) return;
   throw DataError(

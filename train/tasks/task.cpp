@@ -20,7 +20,7 @@ bool is_custom(const Task& task) {
   return std::ranges::find(kinds, task.kind().name) != kinds.end();
 }
 
-/// The network of a custom task. Its results are checked.
+/// Creates the network of a custom task, wrapped so that its results are checked.
 std::unique_ptr<Network> custom_network(const Task& task, const Scope& scope, const Config& config,
                                         const NetworkSizes& sizes) {
   const std::string kind(task.kind().name);
@@ -106,7 +106,7 @@ Tokens token_names(const std::vector<std::int32_t>& ids, const Vocabulary& vocab
 
 /// Removes the last `count` tokens of each sequence that is long enough, but not its <eos>.
 ///
-/// has_class  the target is a class, not tokens
+/// has_class  whether the target is a class instead of tokens
 Example without_last(Example example, std::size_t count, bool has_class) {
   const auto shorten = [count](std::vector<std::int32_t>& ids) {
     if (ids.size() <= count) return;

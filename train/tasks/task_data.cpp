@@ -25,7 +25,7 @@
 namespace tapestry {
 namespace {
 
-/// A part of a corpus, with its name in notes and in messages about generated examples.
+/// A part of a corpus, and its name in notes and in messages about generated examples.
 struct Part {
   std::vector<Example> Corpus::*examples;
   ExampleLines Corpus::*lines;
@@ -38,7 +38,7 @@ constexpr std::array parts{
     Part{&Corpus::validation, &Corpus::validation_lines, "validation", "validation"},
     Part{&Corpus::test, &Corpus::test_lines, "test", "test"}};
 
-/// The maximum number of tokens of an example of a part.
+/// The maximum number of tokens in an example of a part.
 TokenLimit part_token_limit(const Part& part, const Config& config) {
   const std::size_t of_batch = config.train.batch_tokens;
   const bool in_batches = part.examples == &Corpus::train && of_batch != 0;
@@ -53,7 +53,8 @@ Examples part_examples(const Corpus& corpus, const Part& part) {
   return part.examples == &Corpus::train ? corpus.stored_training() : corpus.*part.examples;
 }
 
-/// "de.txt:17", the place of the stored example; nullopt if it is not a line of a text.
+/// The place of a stored example, such as "de.txt:17"; nullopt if the example is not a line of a
+/// text.
 std::optional<std::string> find_place(const Corpus& corpus, const Part& part, std::size_t index,
                                       bool in_target) {
   const ExampleLines& lines = corpus.*part.lines;
@@ -91,7 +92,7 @@ std::optional<DataError> find_misfit(const Part& part, const ExampleLengths& exa
                    fmt::format("set {} to {} or more{}", key, tokens, words.long_example_hint));
 }
 
-/// For a stored example.
+/// Overload for a stored example.
 std::optional<DataError> find_misfit(const Corpus& corpus, const Part& part, std::size_t index,
                                      const Config& config) {
   const auto place = [&](bool in_target) {
@@ -102,7 +103,7 @@ std::optional<DataError> find_misfit(const Corpus& corpus, const Part& part, std
   return find_misfit(part, part_examples(corpus, part).lengths(index), config, place);
 }
 
-/// For an example of a line that is being read.
+/// Overload for an example from a line that is being read.
 std::optional<DataError> find_misfit(std::string_view part, const ExampleLengths& example,
                                      const LineFiles& files, std::size_t line,
                                      const Config& config) {
@@ -112,7 +113,7 @@ std::optional<DataError> find_misfit(std::string_view part, const ExampleLengths
   return find_misfit(*std::ranges::find(parts, part, &Part::name), example, config, place);
 }
 
-/// Loads the corpus. An error about bad lines also counts the examples that do not fit the model.
+/// Loads the corpus. Errors about bad lines include the examples that do not fit the model.
 Corpus load_counting_misfits(const Config& config, const FixedVocabularies* fixed) {
   DataOptions options = config.data;
   options.training.find_too_long = [&config](std::string_view part, const ExampleLengths& example,
@@ -154,7 +155,7 @@ void remove_at(const std::vector<std::size_t>& indices, std::vector<T>& values) 
 /// corpora.
 void count_without(const std::vector<std::size_t>& indices,
                    std::vector<WeightedExamples>& corpora) {
-  std::size_t end = 0;  // of a corpus, including the examples that are left out
+  std::size_t end = 0;  // end of a corpus, including the removed examples
   auto next = indices.begin();
   for (WeightedExamples& corpus : corpora) {
     end += corpus.count;
@@ -162,7 +163,7 @@ void count_without(const std::vector<std::size_t>& indices,
   }
 }
 
-/// Removes the examples that do not fit the model. The notes count them.
+/// Removes the examples that do not fit the model. The notes state their number.
 void skip_misfits(Corpus& corpus, const Part& part, const Config& config) {
   const bool in_training = part.examples == &Corpus::train;
   const std::size_t all = part_examples(corpus, part).size();
@@ -249,19 +250,19 @@ void require_fitting_examples(const Corpus& corpus, const Config& config) {
 Corpus load_fitting_corpus(const Config& config, const FixedVocabularies* fixed) {
   if (config.data.on_bad_line == OnBadLine::stop) return load_counting_misfits(config, fixed);
   Corpus corpus = load_corpus(config.data, fixed);
-  const bool had_none = corpus.training().empty();  // for a trained model without training files
+  const bool had_none = corpus.training().empty();  // a trained model without training files
   for (const Part& part : parts) skip_misfits(corpus, part, config);
   if (had_none || !corpus.training().empty()) return corpus;
   throw DataError(fmt::format("data: found no training {} that can be used, expected one or more",
                               find_task(config).words(config).examples),
-                  "set data.on_bad_line=stop to see what is wrong with them");
+                  "set data.on_bad_line=stop to see why they were skipped");
 }
 
 namespace {
 
 using Sampler = std::shared_ptr<const SubwordSampler>;
 
-/// The sides of an example have separate random numbers.
+/// The two sides of an example use separate random numbers.
 enum class Side : std::uint64_t { source = 0, target = 1 };
 
 Sampler make_sampler(const Vocabulary& words, const SubwordSampling& sampling) {
@@ -269,8 +270,8 @@ Sampler make_sampler(const Vocabulary& words, const SubwordSampling& sampling) {
   return std::make_shared<const SubwordSampler>(words, sampling);
 }
 
-/// Keeps `max_length` consecutive ids, starting at a uniformly random position. Cutting only the
-/// end would train the last tokens of windows less often than the first.
+/// Keeps `max_length` consecutive ids, starting at a uniformly random position. If only the end
+/// were cut, the last tokens of windows would be trained less often than the first tokens.
 void cut_at_random(std::vector<std::int32_t>& ids, std::size_t max_length, RandomDraws& random) {
   if (ids.size() <= max_length) return;
   const auto begin = static_cast<std::ptrdiff_t>(random.below(ids.size() - max_length + 1));
@@ -295,7 +296,7 @@ class Regularization {
     Example sampled = example;
     const auto sample = [&](const Sampler& sampler, std::vector<std::int32_t>& ids, Side side) {
       if (!sampler || ids.empty()) return;
-      // The key joins seed and epoch, as for masking.
+      // The key combines seed and epoch, as for masking.
       RandomDraws random(seed_ + (epoch << 32U), DrawPurpose::subword_segmentation,
                          2 * index + static_cast<std::uint64_t>(side));
       const std::size_t before = ids.size();
@@ -308,7 +309,7 @@ class Regularization {
   }
 
  private:
-  Sampler source_, target_;  ///< null: not subwords
+  Sampler source_, target_;  ///< null if the side has no subwords
   RowLayout layout_;
   bool windows_;
   std::size_t max_length_;

@@ -10,24 +10,24 @@
 #include "train/config/config.h"
 #include "train/tasks/task.h"
 
-/// The examples of a run and how they become batches, for any task.
+/// Loads the examples of a run and makes batches from them, for any task.
 namespace tapestry {
 
 /// The rules for making batches of the run's examples in an epoch.
 ///
-/// vocabulary  entries of the target vocabulary
+/// vocabulary  size of the target vocabulary
 BatchRules batch_rules(const Config& config, std::size_t vocabulary, std::uint64_t epoch = 0);
 
-/// For training examples, with subword regularization.
+/// The rules for training examples, including subword regularization.
 ///
-/// throws  DataError as subword_regularization().
+/// throws  DataError like subword_regularization().
 BatchRules training_rules(const Config& config, const Corpus& corpus, std::uint64_t epoch = 0);
 
-/// A batch of one example for inference: nothing is masked.
+/// A batch of one example for inference, without masking.
 Batch inference_batch(const Task& task, const Example& example);
 
-/// The validation set of a corpus with the data that its scores need. Valid as long as the corpus
-/// and the codec.
+/// The validation set of a corpus, and the data needed to score it. Valid as long as the corpus and
+/// the codec exist.
 ///
 /// share  share of this process in the evaluation
 EvaluationSet validation_set(const Corpus& corpus, const TextCodec& codec, WorkShare share = {});
@@ -43,23 +43,22 @@ BatchLengths batch_lengths(const Config& config);
 /// train.batch_tokens.
 ///
 /// corpus  must outlive the schedule
-/// throws  DataError as subword_regularization(); with train.batch_tokens also as
+/// throws  DataError like subword_regularization(); with train.batch_tokens also like
 ///         require_fitting_examples().
 BatchSchedule make_batch_schedule(const Corpus& corpus, const Config& config);
 
 /// Checks that no example of a corpus has more tokens than the model of a config has positions, and
-/// no training example more than train.batch_tokens.
+/// that no training example has more tokens than train.batch_tokens.
 ///
-/// throws  DataError as BadLines, naming files and lines if they are known.
+/// throws  DataError like BadLines, which names files and lines if they are known.
 void require_fitting_examples(const Corpus& corpus, const Config& config);
 
-/// load_corpus() of config.data; with `data.on_bad_line: skip` without the examples that
-/// require_fitting_examples() would reject, which the notes count.
+/// Calls load_corpus() with config.data. With `data.on_bad_line: skip`, removes the examples that
+/// require_fitting_examples() would reject; the notes state their number.
 ///
-/// throws  DataError as load_corpus(). An error about bad lines of parallel, labelled or tagged
-/// text
-///         also counts the examples that require_fitting_examples() would reject, so that all can
-///         be corrected at once, unless the vocabularies do not exist yet
+/// throws  DataError like load_corpus(). An error about bad lines of parallel, labelled or tagged
+///         text includes the examples that require_fitting_examples() would reject, so that all can
+///         be corrected together, unless the vocabularies do not exist yet
 ///         (TrainingSetOptions::find_too_long). DataError if no training example remains.
 Corpus load_fitting_corpus(const Config& config, const FixedVocabularies* fixed = nullptr);
 
@@ -73,11 +72,11 @@ Corpus load_fitting_corpus(const Config& config, const FixedVocabularies* fixed 
 /// throws  DataError if the kind of the subword model does not support the key.
 ExampleTransform subword_regularization(const Config& config, const Corpus& corpus);
 
-/// The lengths of training examples in an epoch, which determine the batches; empty
-/// without subword regularization, and for windows, which keep their lengths.
+/// The lengths of training examples in an epoch, which determine the batches; empty without subword
+/// regularization, and for windows, which keep their lengths.
 ///
 /// corpus  must outlive the function
-/// throws  DataError as subword_regularization().
+/// throws  DataError like subword_regularization().
 LengthsInEpoch lengths_in_epoch(const Config& config, const Corpus& corpus);
 
 }  // namespace tapestry

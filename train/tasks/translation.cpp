@@ -27,7 +27,8 @@ namespace {
 
 // ---- Data
 
-/// Reports that sentences of `tokens` tokens, the value of data.`key`, need more positions.
+/// Reports an error if sentences of `tokens` tokens, the value of data.`key`, need more positions
+/// than the model has.
 void require_positions(const Config& config, const ConfigCheck& check, const std::string& key,
                        std::size_t tokens) {
   const std::size_t positions = config.model.max_length;
@@ -67,7 +68,7 @@ DataSource symbol_source(std::string_view name) {
 void check_toy_translation(const Config& config, const ConfigCheck& check) {
   if (config.model.tie_embeddings != TiedEmbeddings::all) return;
   check.reject({"model.tie_embeddings", "data.task"},
-               "`tie_embeddings: all` needs one vocabulary, task toy_translation has two",
+               "`tie_embeddings: all` needs one vocabulary, but task toy_translation has two",
                "set `tie_embeddings` to target");
 }
 
@@ -105,9 +106,10 @@ void check_parallel_text(const Config& config, const ConfigCheck& check) {
   check_corpus_weights(config, check, "data.train_source", config.data.pairs.train_source);
   require_positions(config, check, "max_tokens", config.data.pairs.max_tokens);
   if (config.model.tie_embeddings == TiedEmbeddings::all && !config.data.pairs.shared_vocabulary) {
-    check.reject({"model.tie_embeddings", "data.shared_vocabulary", "data.task"},
-                 "`tie_embeddings: all` needs one vocabulary, `data.shared_vocabulary` is false",
-                 "set `data.shared_vocabulary` to true, or `tie_embeddings` to target");
+    check.reject(
+        {"model.tie_embeddings", "data.shared_vocabulary", "data.task"},
+        "`tie_embeddings: all` needs one vocabulary, but `data.shared_vocabulary` is false",
+        "set `data.shared_vocabulary` to true, or `tie_embeddings` to target");
   }
 }
 
@@ -129,7 +131,7 @@ std::vector<Sentence> translate(const Model& model, const Config& config,
   return decode(*model.network, config.model.max_length, sources, search_options(config));
 }
 
-/// Divided among processes: each translates consecutive examples.
+/// Each process translates a part of the examples, which are consecutive.
 std::vector<Sentence> translate(const Model& model, const Config& config,
                                 const std::vector<Example>& examples, const WorkShare& share) {
   const auto boundary = [&](std::size_t number) {
@@ -154,7 +156,7 @@ std::vector<Sentence> translate(const Model& model, const Config& config,
 
 Bleu make_bleu(const Config& config) { return Bleu({.tokenizer = config.train.bleu_tokenizer}); }
 
-/// Translates a part of a held-out set and adds the scores of the outputs and the samples.
+/// Translates a part of a held-out set and adds the scores of the outputs, and the samples.
 void score_outputs(const Model& model, const Config& config, const EvaluationSet& set,
                    std::size_t decoded, Scores& scores) {
   const std::vector<std::size_t> chosen = evenly_spaced(set.examples.size(), decoded);
@@ -345,7 +347,7 @@ class Translation : public Task {
 
 /// model.kind: seq2seq. Maps a sequence of tokens to another with an encoder-decoder Transformer:
 /// trains on pairs of sentences or generated pairs of sequences, translates by beam search, and
-/// adds BLEU, chrF and the share of exact matches to the usual scores.
+/// adds BLEU, chrF and the fraction of exact matches to the usual scores.
 const Task& translation() {
   static const Translation task;
   return task;

@@ -193,7 +193,7 @@ TEST_CASE("a sweep trains other runs while one run is locked, then the locked ru
   CHECK(sweep.wait() == 0);
   const std::string text = test::read_text(output);
   CHECK(
-      text.starts_with("run-01  train.seed=1  waits for another process that trains it\n"
+      text.starts_with("run-01  train.seed=1  waits for another process that is training it\n"
                        "run-02  train.seed=2  step 12: "));
   CHECK(contains(text, "\nrun-01  train.seed=1  step 12: "));
 }

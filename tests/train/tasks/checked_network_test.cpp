@@ -145,7 +145,7 @@ TEST_CASE("results of the wrong shape or element type are rejected, and exceptio
        {"features() returned (2, 4, 3) of float64", "expected (2, 4, width) of float32"}},
       {contract,
        embed_throws(std::out_of_range("map::at")),
-       {"embed() threw: map::at", "correct embed() of the model, or what it calls"}},
+       {"embed() threw: map::at", "correct embed() of the model, or a function that it calls"}},
       {contract, embed_throws(42), {"embed() threw an object that is not a std::exception"}},
   };
   for (const auto& each : cases) {

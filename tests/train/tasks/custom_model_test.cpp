@@ -72,7 +72,7 @@ TEST_CASE("wrong options of a custom model, and existing names, are rejected") {
        [](CustomModelOptions& o) {
          o.model_keys = {{"model.d_model", "d_model"}};
        }},
-      {"classifier: there is a model.kind of this name already",
+      {"classifier: a model.kind with this name already exists",
        [](CustomModelOptions& o) { o.kind = "classifier"; }},
       {"mine: key model.d_model: already exists",
        [](CustomModelOptions& o) {
