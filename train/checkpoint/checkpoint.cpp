@@ -405,7 +405,7 @@ Config saved_config(const ArrayStore& arrays) {
     for (Diagnostic& problem : problems) problem.hint.clear();
     throw CheckpointError(fmt::format("{}: its config cannot be used: {}", arrays.origin(),
                                       ConfigError(problems).what()),
-                          "use the program that wrote the checkpoint, in the same version");
+                          "use the same version of the program that wrote the checkpoint");
   }
 }
 

@@ -42,11 +42,11 @@ std::string read_holder(FileSystem& files, int fd) {
   const int code = errno;
   const auto folder = path.parent_path();
   const bool is_limit = code == ENOSPC || code == EDQUOT || code == EMFILE || code == ENFILE;
-  throw OutputError(fmt::format("{}: could not {}: {}", escaped(path.string()), action,
-                                output_error_text(code, folder, files)),
-                    is_limit
-                        ? output_error_hint(code, folder, files)
-                        : "put the run directory on a disk where this user can write and lock");
+  throw OutputError(
+      fmt::format("{}: could not {}: {}", escaped(path.string()), action,
+                  output_error_text(code, folder, files)),
+      is_limit ? output_error_hint(code, folder, files)
+               : "put the run directory on a disk where this user can write and lock files");
 }
 
 }  // namespace

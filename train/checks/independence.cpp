@@ -199,7 +199,7 @@ CheckResult padding(const CheckContext& context) {
 
   const auto by_values = max_difference(wide, wide_logits, logits_with_other_padding(model, wide));
   if (by_values.max != 0.0) {
-    return failed(fmt::format("{} with other values in the padding", by_values.to_string()));
+    return failed(fmt::format("{} with different values in the padding", by_values.to_string()));
   }
   const auto by_columns = max_difference(batch, logits, wide_logits);
   if (by_columns.max > allowed_rounding() * by_columns.scale) {
@@ -219,7 +219,7 @@ CheckResult padding(const CheckContext& context) {
 
 CheckResult permutation(const CheckContext& context) {
   const Batch& batch = context.batch;
-  if (batch.rows < 2) return skipped("the training set has one example only");
+  if (batch.rows < 2) return skipped("the training set has only one example");
   const std::vector<std::size_t> order = reversed_order(batch.rows);
   const CheckedModel model = context.copy(DType::float64);
   const auto difference = max_difference(batch, compute_logits(model, batch),

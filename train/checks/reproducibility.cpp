@@ -77,7 +77,7 @@ CheckResult threads(const CheckContext& context) {
 
 CheckResult gradient_accumulation(const CheckContext& context) {
   const Batch& whole = context.batch;
-  if (whole.rows < 2) return skipped("the training set has one example only");
+  if (whole.rows < 2) return skipped("the training set has only one example");
   CheckedModel model = context.copy(DType::float64);
   const StepOptions options{.label_smoothing = context.label_smoothing,
                             .normalizer = whole.target_tokens};
@@ -120,12 +120,12 @@ CheckResult repeated_step(const CheckContext& context) {
   const GradientDistance worst = max_distance(model, sums, with_doubled_gradients(first));
   if (worst.relative > float64_tolerance) {
     return failed(fmt::format(
-        "gradients of {} that were not cleared differ from twice the first ones by {:.1e} "
+        "gradients of {} that were not cleared differ from twice the original gradients by {:.1e} "
         "(relative), tolerance {:.0e}",
         worst.parameter, worst.relative, float64_tolerance));
   }
   return passed(
-      fmt::format("a repeated step has the same bits; gradients that are not cleared double (up to "
+      fmt::format("a repeated step is bit-identical; gradients that are not cleared double (up to "
                   "{:.1e}, tolerance {:.0e})",
                   worst.relative, float64_tolerance));
 }

@@ -392,7 +392,7 @@ std::string expected(const FilePaths&) { return "a path or a list of paths"; }
 
 Parsed parse(const FilePaths& set, std::string_view text) {
   auto names = parse_items(text);
-  if (!names) return not_in(expected(set), text, "write for example [a.txt, b.txt]");
+  if (!names) return not_in(expected(set), text, "for example, write [a.txt, b.txt]");
   return FieldValue(FileList(*std::move(names)));
 }
 
@@ -410,7 +410,7 @@ std::string expected(const WholeNumbers& set) {
 
 Parsed parse(const WholeNumbers& set, std::string_view text) {
   const auto items = parse_items(text);
-  if (!items) return not_in(expected(set), text, "write for example [1, 3]");
+  if (!items) return not_in(expected(set), text, "for example, write [1, 3]");
   std::vector<std::size_t> values;
   for (const std::string& item : *items) {
     const Parsed value = parse(set.number, item);

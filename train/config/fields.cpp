@@ -145,19 +145,19 @@ void visit_data(const Section& field, DataOptions& o) {
   field("num_symbols", o.symbols.num_symbols, between(2, 1'000'000), never,
         "number of distinct symbols");
   field("min_length", o.symbols.min_length, between(1, max_sequence_length), never,
-        "shortest sequence, in symbols");
+        "minimum length of a sequence, in symbols");
   field("max_length", o.symbols.max_length, between(1, max_sequence_length), never,
-        "longest sequence, in symbols");
+        "maximum length of a sequence, in symbols");
   field("train_size", o.generated.train_size, between(1, max_examples), with_permission,
         "number of training sequences");
   field("validation_size", o.generated.validation_size, between(0, max_examples), never,
         "number of distinct validation sequences; for images: number of images held out from "
         "`train_images`, stratified by class, if `validation_images` is empty");
   field("test_size", o.generated.test_size, between(0, max_examples), never,
-        "number of distinct test sequences; for images: as `validation_size`");
+        "number of distinct test sequences; for images: like `validation_size`");
   field("seed", o.generated.seed, at_least(0), never, "seed of the generated sequences");
   field("train_source", o.pairs.train_source, FilePaths(), free,
-        "training text, one sentence per line; several files are several corpora");
+        "training text, one sentence per line; each of several files is a separate corpus");
   field("train_target", o.pairs.train_target, FilePaths(), free,
         "translations of `train_source`, line by line; the same number of files");
   field("validation_source", o.pairs.validation_source, FilePath(), free, "validation text");
@@ -203,7 +203,7 @@ void visit_data(const Section& field, DataOptions& o) {
   field("shared_vocabulary", o.pairs.shared_vocabulary, Flag(), never,
         "one vocabulary for source and target");
   field("max_tokens", o.pairs.max_tokens, at_least(0), never,
-        "skips training pairs with more tokens than this on either side; 0: no limit");
+        "skips training pairs with more tokens than this in source or target; 0: no limit");
   field("on_bad_line", o.on_bad_line, any_of<OnBadLine>(), never,
         "handling of lines in data files that cannot be used, such as pairs with one blank side "
         "or with more tokens than `model.max_length`: stop stops at the first of them; skip "

@@ -161,7 +161,7 @@ std::string hint_for_form(const std::string& override) {
     const auto invalid = [&](const std::string& path) { return !accepts(path, value); };
     if (!std::ranges::all_of(paths, invalid)) std::erase_if(paths, invalid);
   }
-  if (paths.empty()) return "write for example `model.d_model=128`";
+  if (paths.empty()) return "for example, write `model.d_model=128`";
   for (std::string& path : paths) path = fmt::format("`{}=...`", path);
   return "write " + list_in_words(paths);
 }
@@ -264,7 +264,7 @@ bool ConfigReader::set_value(Field& field, const Given& given) {
   if (const auto* error = std::get_if<Diagnostic>(&parsed)) {
     const std::string& usual = std::ranges::find(keys_, path, &ConfigKey::path)->default_value;
     errors_.add(given.place, error->message,
-                error->hint.empty() ? fmt::format("write for example {}, the default", usual)
+                error->hint.empty() ? fmt::format("for example, write {}, the default", usual)
                                     : error->hint);
     return false;
   }

@@ -80,16 +80,17 @@ void check_parameter_free(const Config& config, const ConfigCheck& check) {
   const TransformerOptions& model = config.model;
   if (model.attention != AttentionKind::parameter_free) return;
   if (model.num_heads != 1) {
-    check.reject(
-        {"model.attention", "model.num_heads"},
-        fmt::format("`attention: parameter_free` has one head, `num_heads` is {}", model.num_heads),
-        "set `num_heads` to 1");
+    check.reject({"model.attention", "model.num_heads"},
+                 fmt::format("`attention: parameter_free` has one head, but `num_heads` is {}",
+                             model.num_heads),
+                 "set `num_heads` to 1");
   }
   if (model.score == AttentionScore::additive || model.score == AttentionScore::bilinear) {
-    check.reject({"model.score", "model.attention"},
-                 fmt::format("`score: {}` has parameters, `attention: parameter_free` has none",
-                             choice_name(model.score)),
-                 "set `score` to scaled_dot_product or dot_product, or `attention` to multi_head");
+    check.reject(
+        {"model.score", "model.attention"},
+        fmt::format("`score: {}` has parameters, but `attention: parameter_free` has no parameters",
+                    choice_name(model.score)),
+        "set `score` to scaled_dot_product or dot_product, or `attention` to multi_head");
   }
 }
 

@@ -42,7 +42,7 @@ bool holds_out_others(const DataOptions& before, const DataOptions& now,
 [[noreturn]] void reject_unexplained_change(const std::string& run_dir, bool lists_files) {
   const std::string found =
       fmt::format("{}: the data differ from the original data of the run", run_dir);
-  if (!lists_files) throw DataError(found, "put the original files back, or start a new run");
+  if (!lists_files) throw DataError(found, "restore the original files, or start a new run");
   throw DataError(found +
                       ", although the files are the same: this version of the program reads or "
                       "splits them differently",

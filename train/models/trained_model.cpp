@@ -75,7 +75,7 @@ void require_same_subwords(const FixedVocabularies& pretrained, const Config& co
   if (has == wanted) return;
   reject_pretrained(
       config.train.initialize_from,
-      fmt::format("has a vocabulary of {}, expected one of {}", has ? "subwords" : "words",
+      fmt::format("has a vocabulary of {}, expected a vocabulary of {}", has ? "subwords" : "words",
                   wanted ? "subwords" : "words"),
       fmt::format("set data.subwords to {}", has ? "the value of the pretrained run" : "none"));
 }
@@ -87,9 +87,9 @@ void require_same_input(const Config& before, const Config& config) {
   if (read_images == reads_images) return;
   const auto input = [](bool images) { return images ? "images" : "text"; };
   reject_pretrained(config.train.initialize_from,
-                    fmt::format("has a model that reads {}, expected one that reads {}",
+                    fmt::format("has a model that reads {}, expected a model that reads {}",
                                 input(read_images), input(reads_images)),
-                    "name another run, or leave the key out");
+                    "name another run, or remove the key");
 }
 
 /// "newly initialized: 2 tensors: head.weight (2, 64), head.bias (2)". If the list has many
@@ -128,7 +128,7 @@ InitialState load_initial_state(const Config& config) {
     initial.corpus = load_fitting_corpus(config, &words);
   } catch (const OtherVocabularies& error) {
     reject_pretrained(config.train.initialize_from, error.what(),
-                      "name a run of the same data.task, or leave the key out");
+                      "name a run of the same data.task, or remove the key");
   }
   return initial;
 }
@@ -160,9 +160,9 @@ std::vector<std::string> load_pretrained(const TrainedModel& from, const std::st
     unused.push_back({.name = parameter.name, .shape = parameter.tensor.shape()});
   }
   if (loaded == 0) {
-    reject_pretrained(origin, "found no tensor with the name and shape of one of the model",
-                      "name a run with the model's sizes (d_model, d_ff, layers), or leave the key "
-                      "out");
+    reject_pretrained(
+        origin, "found no tensor that matches a tensor of the model in name and shape",
+        "name a run with the model's sizes (d_model, d_ff, layers), or remove the key");
   }
   // Rounds down, so that 100.0 % is printed only if all values were loaded.
   const std::size_t permille = 1000 * values / to.parameters.num_values();

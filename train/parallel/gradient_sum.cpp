@@ -73,7 +73,8 @@ kernels::Memory GradientSum::find_gradients() {
     slots_.emplace_back(tensor.slot().get(), i);
   }
   if (!block) {
-    throw ValueError("gradient sum: all parameters are frozen, expected one that is trained");
+    throw ValueError(
+        "gradient sum: all parameters are frozen, expected at least one trainable parameter");
   }
   std::ranges::sort(slots_);
   return block;

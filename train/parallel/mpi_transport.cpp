@@ -33,7 +33,7 @@ class MpiTransport final : public Transport {
     int level = 0;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    if (level < MPI_THREAD_SERIALIZED) fail("this MPI does not support several threads");
+    if (level < MPI_THREAD_SERIALIZED) fail("this MPI library does not support multiple threads");
     int rank = 0, size = 0;
     check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
     check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");

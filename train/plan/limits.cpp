@@ -25,7 +25,7 @@ void add_shortages(const RunPlan& plan, std::vector<Limit>& limits) {
         {.what = fmt::format("checkpoints take up to {}, and the disk has {} of free space",
                              format_bytes(checkpoints.total_bytes()),
                              format_bytes(*checkpoints.free_disk)),
-         .change = "free space, set train.run_dir to another disk, or lower train.keep_last"});
+         .change = "free disk space, set train.run_dir to another disk, or lower train.keep_last"});
   }
   const auto max_time = static_cast<double>(plan.config.train.max_time.count());
   if (max_time > 0.0 && plan.total() > max_time) {

@@ -123,7 +123,7 @@ Config check_configs(const Sweep& sweep, const std::vector<Run>& runs) {
     }
     if (sweep.halving > 0 && (train.steps != first.train.steps || train.epochs != 0)) {
       throw UsageError("--halving: expected the same train.steps for all runs, and no train.epochs",
-                       "leave out --halving, or set train.steps");
+                       "remove --halving, or set train.steps");
     }
   }
   return first;

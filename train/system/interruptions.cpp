@@ -34,8 +34,9 @@ static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it"
 void announce_stop() {
   if (error_is_terminal == 0) return;
   constexpr std::string_view with_save =
-      "\nstopping after a save; a second signal ends the run at once, without a save\n";
-  constexpr std::string_view without_save = "\nstopping; a second signal ends the run at once\n";
+      "\nstopping after a save; a second signal ends the run immediately, without a save\n";
+  constexpr std::string_view without_save =
+      "\nstopping; a second signal ends the run immediately\n";
   const std::string_view text = saves_at_stop != 0 ? with_save : without_save;
   const int error = errno;
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());

@@ -54,7 +54,7 @@ OutputError standard_output_error(int error) {
   return OutputError(
       fmt::format("standard output: could not be written{}", reason),
       error == EPIPE ? "the reader closed the pipe early; the results are not affected"
-                     : "send it to a disk with free space, or to a program that reads all of it");
+                     : "write it to a disk with free space, or to a program that reads all output");
 }
 
 void warn(const std::string& warning) { print_error_line("warning: " + warning); }

@@ -187,7 +187,7 @@ void check_corpus_weights(const Config& config, const ConfigCheck& check, const 
   const std::size_t corpora = files.names().size();
   if (weights == 0 || weights == corpora) return;
   check.reject({"data.corpus_weights", key, "data.task"},
-               fmt::format("`corpus_weights` has {} {}, `{}` names {} {}", weights,
+               fmt::format("`corpus_weights` has {} {}, but `{}` names {} {}", weights,
                            weights == 1 ? "weight" : "weights", key, corpora,
                            corpora == 1 ? "file" : "files"),
                "write one weight for each file");

@@ -26,7 +26,7 @@ void reject_label(const std::string& line, const std::string& place, const Vocab
   if (tab == line.npos || classes.id(line.substr(0, tab)) == unk_id) return;
   throw DataError(fmt::format("{}: found the label \"{}\" and a tab, expected only a sentence",
                               place, excerpt(line.substr(0, tab))),
-                  "leave the label out, with: cut -f2-");
+                  "remove the label, for example with: cut -f2-");
 }
 
 /// "cat", a tab and "0.9731".
@@ -35,7 +35,7 @@ void reject_label(const std::string& line, const std::string& place, const Vocab
 std::string in_words(const LikelyClass& likely, const TextCodec& codec) {
   if (!std::isfinite(likely.probability)) {
     throw NumericError("standard input: the scores of a line are not finite numbers",
-                       "are its pixels on the scale of the training images?");
+                       "scale its pixels like the training images");
   }
   return fmt::format("{}\t{:.4f}", codec.decode_target(std::array{likely.id}), likely.probability);
 }

@@ -145,7 +145,7 @@ std::optional<Example> TaskAnswers::read_line(const std::string& line, std::size
   throw LongLine(
       fmt::format("{}: found {} tokens {}, expected at most {} ({})", place, tokens,
                   task.words(trained.config).tokens, limit.tokens, limit.key),
-      fmt::format("cut the line, or train a model with a larger {}", limit.key),
+      fmt::format("shorten the line, or train a model with a larger {}", limit.key),
       without_last(std::move(example), tokens - limit.tokens, task.traits().one_label_per_example));
 }
 

@@ -88,13 +88,14 @@ void check_pair_files(const DataOptions& data, const ConfigCheck& check) {
   const std::size_t sources = data.pairs.train_source.names().size();
   const std::size_t targets = data.pairs.train_target.names().size();
   if (missing.empty() && sources != targets) {
-    check.reject({"data.train_target", "data.train_source", "data.task"},
-                 fmt::format("`train_source` names {} files, `train_target` {}", sources, targets),
-                 "name one target file for each source file");
+    check.reject(
+        {"data.train_target", "data.train_source", "data.task"},
+        fmt::format("`train_source` names {} files, but `train_target` names {}", sources, targets),
+        "name one target file for each source file");
   }
   if (data.pairs.test_source.empty() != data.pairs.test_target.empty()) {
     check.reject({"data.test_source", "data.test_target", "data.task"},
-                 fmt::format("a test set needs two files, `{}` is missing",
+                 fmt::format("a test set needs two files, but `{}` is missing",
                              data.pairs.test_source.empty() ? "test_source" : "test_target"),
                  "name both files, or none");
   }
@@ -297,7 +298,7 @@ class Translation : public Task {
     return {.examples = "pairs",
             .example = "pair",
             .tokens = "with <eos>",
-            .long_example_hint = ", or leave out long training pairs with data.max_tokens"};
+            .long_example_hint = ", or skip long training pairs with data.max_tokens"};
   }
 
   std::string describe_vocabularies(const Corpus& corpus) const override {

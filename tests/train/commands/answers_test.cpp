@@ -232,7 +232,8 @@ TEST_CASE("a line that is too long gets an empty answer, is cut, or ends the com
     const Outcome stopped = work.run(given.command + " --long-lines stop", lines);
     CHECK(stopped.code == 3);
     CHECK(stopped.out == answer);
-    CHECK(contains(stopped.err, "error: standard input:2: " + given.problem + "\nhint: cut the"));
+    CHECK(
+        contains(stopped.err, "error: standard input:2: " + given.problem + "\nhint: shorten the"));
   }
   check_rejected(work, "translate runs/tiny --long-lines drop", 2,
                  {"--long-lines: expected empty, cut or stop, found \"drop\""});

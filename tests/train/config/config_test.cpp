@@ -87,7 +87,7 @@ const std::vector<Wrong> wrong_configs = {
     {"model: [d_model]\n", {{"x:1:1", "", {"expected keys", "found a list"}}}},
     // Invalid values.
     {"train:\n  log_every: abc\n",
-     {{"x:2:14", "abc", {expected_steps, "found \"abc\"", "write for example 50, the default"}}}},
+     {{"x:2:14", "abc", {expected_steps, "found \"abc\"", "for example, write 50, the default"}}}},
     {"train:\n  steps: 0\n", {{"x:2:10", "0", {"from 1 to 1000000000000", "example 2000"}}}},
     {"model:\n  dropout: 1.0\n", {{"x:2:12", "1.0", {"a number in [0, 1)", "example 0.1"}}}},
     {"optimizer:\n  kind: adan\n", {{"x:2:9", "adan", {"sgd, adam or adamw", "mean `adam`"}}}},
@@ -121,7 +121,7 @@ const std::vector<Wrong> wrong_overrides = {
     {"model.d_modl=64", {{"command line: model.d_modl=64", "", {"did you mean `d_model`?"}}}},
     {"modle.d_model=64", {{"command line: modle.d_model=64", "", {"unknown section `modle`"}}}},
     {"steps=64", {{"command line: steps=64", "", {"`section.key=value`", "`train.steps=...`"}}}},
-    {"verbose", {{"command line: verbose", "", {"write for example `model.d_model=128`"}}}},
+    {"verbose", {{"command line: verbose", "", {"for example, write `model.d_model=128`"}}}},
     {"train.steps", {{"command line: train.steps", "", {"write `train.steps=...`"}}}},
     {"train.steps.x=1", {{"command line: train.steps.x=1", "", {"unknown key `steps.x`"}}}},
     {"", {{"command line: ", "", {"expected `section.key=value`"}}}},

@@ -147,7 +147,7 @@ TEST_CASE("invalid texts are rejected, with the valid notation in the hint if it
       {FilePaths(), {"[a,]", "[,a]", "[a,,b]", "[\"a]", "[\"a\"b]", "[\"\"]"}, "[a.txt, b.txt]"},
       {weights, {"[1, 10]", "[0]"}},
       {weights, {"[1, 2.0]"}, "write `2`, in decimal digits"},
-      {weights, {"[1,]"}, "write for example [1, 3]"},
+      {weights, {"[1,]"}, "for example, write [1, 3]"},
   };
   for (const auto& row : rows) {
     for (const std::string& text : row.texts) {

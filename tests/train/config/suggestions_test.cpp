@@ -96,7 +96,7 @@ TEST_CASE("the hint for an override without a section lists the keys that accept
   CHECK(override_hint("kind=best") ==
         "write `model.kind=...`, `optimizer.kind=...` or `schedule.kind=...`");
   CHECK(override_hint("train.seed") == "write `train.seed=...`");
-  CHECK(override_hint("flavour=3") == "write for example `model.d_model=128`");
+  CHECK(override_hint("flavour=3") == "for example, write `model.d_model=128`");
 }
 
 TEST_CASE("the hint for a key name of another program is the key of this program") {

@@ -145,8 +145,9 @@ TEST_CASE("a pretrained model without matching tensors is rejected, and nothing 
   const Values before = values_of(to);
   CHECK_THROWS_WITH_AS(
       load_pretrained(masked_model(), "runs/m", {}, to),
-      "train.initialize_from: runs/m: found no tensor with the name and shape of one of the model\n"
-      "hint: name a run with the model's sizes (d_model, d_ff, layers), or leave the key out",
+      "train.initialize_from: runs/m: found no tensor that matches a tensor of the model in name "
+      "and shape\n"
+      "hint: name a run with the model's sizes (d_model, d_ff, layers), or remove the key",
       ConfigError);
   CHECK(values_of(to) == before);
 }

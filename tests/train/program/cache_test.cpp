@@ -218,9 +218,9 @@ TEST_CASE("data files and data.corpus_weights may change with permission") {
   test::check_words(changed.out, {"data: 46 training pairs", "with the first batch of an epoch"});
   const std::string other = "train pairs.yaml train.run_dir=other ";
   check_rejected(work, other + "data.corpus_weights=[1,2,3]", 2,
-                 {"`corpus_weights` has 3 weights, `data.train_source` names 2 files"});
+                 {"`corpus_weights` has 3 weights, but `data.train_source` names 2 files"});
   check_rejected(work, other + "data.train_target=a.en", 2,
-                 {"`train_source` names 2 files, `train_target` 1"});
+                 {"`train_source` names 2 files, but `train_target` names 1"});
 }
 
 TEST_CASE("a changed subword file is rejected on resume, and a missing one is not needed") {

@@ -118,7 +118,7 @@ TEST_CASE("a pretrained model that does not fit is rejected before anything is w
        {"train images.yaml" + from_masked, 2, {place + "has a model that reads text, expected"}},
        {"train classes.yaml data.subwords=bpe" + from_masked,
         2,
-        {"has a vocabulary of words, expected one of subwords"}}});
+        {"has a vocabulary of words, expected a vocabulary of subwords"}}});
   std::filesystem::remove_all(work / "runs/masked");
   for (const std::string command : {"train", "check"}) {
     check_rejected(work, command + " agreement.yaml" + from_masked, 2,

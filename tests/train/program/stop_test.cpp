@@ -85,7 +85,7 @@ const std::string endless =
 const std::string long_step = "train.accumulate=1000000 ";
 
 const std::string stopping =
-    "\r\nstopping after a save; a second signal ends the run at once, without a save\r\n";
+    "\r\nstopping after a save; a second signal ends the run immediately, without a save\r\n";
 
 TEST_CASE("a run that is stopped by a signal saves, prints how to resume and exits with 128 + n") {
   const std::vector<std::pair<int, std::string>> reasons = {{SIGTERM, "stopped by SIGTERM"},
@@ -118,7 +118,7 @@ TEST_CASE("a run that is stopped by a signal saves, prints how to resume and exi
   }
 }
 
-TEST_CASE("SIGQUIT, or a second signal, ends a run at once without a save") {
+TEST_CASE("SIGQUIT, or a second signal, ends a run immediately without a save") {
   Training quit(endless);
   REQUIRE(quit.read_to("step "));
   quit.send(SIGQUIT);

@@ -130,7 +130,7 @@ TEST_CASE("every command that prints reports a full disk, a closed output and a 
     };
   };
   const std::string to_a_disk =
-      "send it to a disk with free space, or to a program that reads all of it";
+      "write it to a disk with free space, or to a program that reads all output";
   work.check_all({.out = "/dev/full"}, is_error(to_a_disk));
   work.check_all({.out = ""}, is_error(to_a_disk));
   {

@@ -410,7 +410,7 @@ TEST_CASE("an example is too long if the model reads too many tokens, and is nam
   const std::vector<std::string> read{"found 5 tokens to read", "at most 4 (model.max_length)",
                                       "set model.max_length to 5 or more"};
   const std::vector<std::string> of_pair{"training pair 2: found 5 tokens with <eos>", "at most 4",
-                                         "leave out long training pairs with data.max_tokens"};
+                                         "skip long training pairs with data.max_tokens"};
   const auto in = [](const char* part, std::vector<std::string> words) {
     words.push_back(part + std::string(" sentence 2: "));
     return words;
