@@ -44,7 +44,7 @@ class CheckpointAverage {
 
 /// Reads the average at the end of a run (train.average_last). Its train/best_loss is the average's
 /// value of train.best_metric, or infinity without validation. Returns nullopt if the average is
-/// missing, or belongs to another run or step, for example because the run was continued.
+/// missing, or belongs to a different run or step, for example because the run was continued.
 ///
 /// step    step of the newest checkpoint of the run
 /// throws  CheckpointError if the file cannot be used.

@@ -63,7 +63,8 @@ ArrayShape stored_shape(const Tensor& tensor);
 bool continues_state(const OptimizerOptions& before, const OptimizerOptions& now);
 
 /// Whether two configs divide an epoch into different batches, because of the batch size, the size
-/// of generated data or the corpus weights. A run cannot change between them within an epoch.
+/// of generated data or the corpus weights. A run cannot change from one config to the other within
+/// an epoch.
 bool has_other_batches(const Config& before, const Config& now);
 
 /// Copies parameters, optimizer state and training state from a checkpoint into a run created from

@@ -125,7 +125,7 @@ void require_file_size(const UserBlock& block, const OpenFile& file) {
 }
 
 /// throws  DamagedCheckpoint if the file is not a checkpoint or its user block or size is damaged;
-///         CheckpointError if another version of the program is needed to read it
+///         CheckpointError if only a different version of the program can read it
 UserBlock read_user_block(const OpenFile& file, const std::filesystem::path& path) {
   UserBlock block;
   const auto bytes = std::as_writable_bytes(std::span(&block, 1));

@@ -28,8 +28,8 @@ void write_checkpoint(const std::filesystem::path& path, const ArrayStore& array
 ///
 /// max_size  maximum size of the file in bytes; 0 means the memory of this machine
 /// throws    DamagedCheckpoint if the content is not an intact checkpoint or a disk read fails;
-///           CheckpointError if the file cannot be opened, is larger than `max_size` or needs
-///           another version of the program; std::bad_alloc.
+///           CheckpointError if the file cannot be opened, is larger than `max_size` or needs a
+///           different version of the program; std::bad_alloc.
 ArrayStore read_checkpoint(const std::filesystem::path& path, std::uint64_t max_size = 0,
                            FileSystem& files = posix_file_system());
 

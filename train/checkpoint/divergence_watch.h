@@ -17,10 +17,10 @@ namespace tapestry {
 ///     window), and
 ///   - by more than six times the standard deviation of the best window.
 ///
-/// The run has diverged when three consecutive windows are bad. A loss that returns to its initial
-/// level and stays there, or that stays above twice the loss of a uniform prediction, counts as
-/// divergence. Short spikes, stationary noise, slow overfitting and the drift of an objective with
-/// dropout do not.
+/// The run has diverged when three consecutive windows are bad. A run diverges, for example, if its
+/// loss returns to its initial level and stays there, or stays above twice the loss of a uniform
+/// prediction. Short spikes, stationary noise, slow overfitting and the drift of an objective with
+/// dropout are not detected as divergence.
 ///
 /// The result depends only on the losses, so it is the same for resumed and uninterrupted runs.
 class DivergenceWatch {

@@ -40,7 +40,7 @@ struct NewestCheckpoint {
 class RunLock;  // see train/checkpoint/run_lock.h
 
 /// The checkpoints of a run: RUN/checkpoints/step-00001234.h5, with at least 8 digits. The newest
-/// checkpoint is the one with the highest step in its name. A process must hold a RunLock to write.
+/// checkpoint has the highest step in its name. A process must hold a RunLock to write to the run.
 class RunDirectory {
  public:
   explicit RunDirectory(std::filesystem::path path, FileSystem& files = posix_file_system());
@@ -80,7 +80,7 @@ class RunDirectory {
   /// that are damaged, cannot be opened, are not regular files or are rejected by `require`.
   ///
   /// throws  CheckpointError if all checkpoints are skipped, or if the newest intact checkpoint
-  ///         needs another program or machine (for example, has a newer format version).
+  ///         needs a different program or machine (for example, has a newer format version).
   std::optional<NewestCheckpoint> read_newest(const Requirement& require =
                                                   [](std::uint64_t, const ArrayStore&) {}) const;
 

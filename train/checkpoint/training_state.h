@@ -49,8 +49,8 @@ struct TrainingState {
   std::uint64_t nan_steps = 0;       ///< number of consecutive non-finite steps or rollbacks
   std::uint64_t scheduled_save = 0;  ///< step of the last save that was not requested by a signal
   DivergenceWatch divergence{};
-  /// Changes made to the run since its start, one per line: changed keys, changed data and
-  /// non-finite steps.
+  /// Changes to the run since its start, one per line: changed keys, changed data and non-finite
+  /// steps.
   std::string history{};
   MetricsTable metrics{};
   /// Whether the validation due after `step` was interrupted; a resumed run begins with it.
@@ -75,8 +75,8 @@ struct TrainingState {
   void revert_end_rows();
 };
 
-/// Whether the validation of a step is one of the train.keep_best best validations so far, without
-/// being the best. The run then saves and keeps its checkpoint.
+/// Whether the validation of a step is among the train.keep_best best validations so far, but is
+/// not the best. The run then saves and keeps its checkpoint.
 ///
 /// metrics_csv  includes the row of the validation
 bool is_further_best(std::uint64_t step, const std::string& metrics_csv,

@@ -23,7 +23,7 @@
 namespace tapestry {
 
 /// A model split into stages whose intermediate values the checks read. Each stage is a separate
-/// function, so that a test can replace any of them with a faulty one.
+/// function, so that a test can replace it with a faulty function.
 struct CheckedModel {
   std::vector<NamedTensor> parameters;
 
@@ -104,15 +104,16 @@ CheckResult permutation(const CheckContext& context);
 
 // ---- Reproducibility: reproducibility.cpp.
 
-/// Logits, loss and gradients, with dropout, have the same bits on 1, 2, 3 and all threads.
+/// Logits, loss and gradients, computed with dropout, are bit-identical for 1, 2, 3 and all
+/// threads.
 CheckResult threads(const CheckContext& context);
 
 /// The gradients of two half batches, each normalized by the token count of the whole batch, sum to
 /// the gradients of the whole batch.
 CheckResult gradient_accumulation(const CheckContext& context);
 
-/// Repeating a step with dropout gives the same bits; a second backward pass without clearing the
-/// gradients doubles them, up to rounding.
+/// Repeating a step with dropout gives bit-identical results; a second backward pass without
+/// clearing the gradients doubles them, up to rounding.
 CheckResult repeated_step(const CheckContext& context);
 
 /// Loss and gradients in float32 agree with float64.
@@ -125,8 +126,8 @@ CheckResult precision(const CheckContext& context);
 /// larger for tied embeddings, since they favor the token that was just read.
 CheckResult initial_loss(const CheckContext& context);
 
-/// The model overfits one batch: its loss reaches minimum_loss(), in float32, without dropout and
-/// label smoothing.
+/// The model overfits a single batch: its loss reaches minimum_loss(). Uses float32, without
+/// dropout and label smoothing.
 CheckResult overfit_batch(const CheckContext& context);
 
 /// The loss depends on every parameter.

@@ -30,7 +30,7 @@ GradcheckReport check_gradients(const Config& config, const Model& model, const 
 
 /// The report as one JSON object: `model`, `rows`, `first_wrong` (null if no operation is wrong),
 /// `verdict` (`wrong` if any row is wrong, else `inconclusive` if any row is inconclusive, else
-/// `too small` if all rows are, else `agrees`). Non-finite values are null, since JSON
+/// `too small` if all rows are, else `agrees`). Non-finite values are written as null, since JSON
 /// cannot represent them. Coordinates, inputs and operations count from 0.
 std::string to_json(const GradcheckReport& report, const std::string& model);
 

@@ -113,7 +113,7 @@ struct DecodingOptions {
   /// @}
 };
 
-/// The section data: options of all data sources. Each data.task uses a subset of them.
+/// The section data: options of all data sources. Each data.task uses a subset of the options.
 struct DataOptions {
   std::string task = "copy";                ///< name of a DataSource in train/tasks/
   std::string folder{};                     ///< base folder of relative paths in the config file

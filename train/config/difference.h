@@ -15,7 +15,7 @@ struct ConfigDifference {
   std::string current;     ///< value in the current config
 };
 
-/// The keys whose values differ between the config of a checkpoint and the current one, in file
+/// The keys whose values differ between the config of a checkpoint and the current config, in file
 /// order.
 std::vector<ConfigDifference> compare_configs(const Config& checkpoint, const Config& current);
 

@@ -292,7 +292,8 @@ bool has_control_character(std::string_view text) {
   return false;
 }
 
-/// The reason why a path or one of its names is too long for a file system; nullopt if it is not.
+/// The reason why a path or one of its names is too long for a file system; nullopt if the path is
+/// valid.
 std::optional<Diagnostic> find_excess_length(std::string_view text) {
   constexpr std::size_t max_path_bytes = 4000;  // PATH_MAX minus space for the file names of a run
   constexpr std::size_t max_name_bytes = 255;   // NAME_MAX

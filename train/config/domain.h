@@ -80,7 +80,7 @@ struct Text {};
 struct FilePath {};
 
 /// The paths of files: one path, or a list such as `[a.txt, b.txt]`, or empty for no files.
-/// load_config() makes them absolute.
+/// load_config() makes the paths absolute.
 struct FilePaths {};
 
 /// The path of a folder of data, or empty for the folder of the config file.
@@ -119,7 +119,7 @@ using FieldValue =
 /// A parsed value, or a Diagnostic without a place that states why the text is invalid.
 using Parsed = std::variant<FieldValue, Diagnostic>;
 
-/// The valid values of a key, one of the sets above. Parses and prints them.
+/// The valid values of a key: one of the sets above. Parses and prints values.
 class Domain {
  public:
   /// One of the sets above.

@@ -19,11 +19,10 @@ struct KnownKeys {
   std::string problem{};
 };
 
-/// Reads a config file that another program or another version may have written. Does not check for
+/// Reads a config file that a different program or version may have written. Does not check for
 /// contradictions between keys.
 ///
-/// throws  ConfigError if the file cannot be read or has more than Diagnostics::max_size
-///         problems.
+/// throws  ConfigError if the file cannot be read or has more than Diagnostics::max_size problems.
 KnownKeys load_known_keys(const std::string& path);
 
 /// The value of model.kind in a config if this program has not registered it, such as a custom

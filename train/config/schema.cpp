@@ -128,7 +128,7 @@ Json missing_or_has(const AllowedValues& allowed) {
   return {{"properties", {{section, of_section}}}};
 }
 
-/// A schema of configs that give a key one of the values. A missing key counts as its default.
+/// A schema of configs that give a key one of the values. A missing key has its default.
 Json has(const AllowedValues& allowed, const Defaults& defaults) {
   Json schema = missing_or_has(allowed);
   const Json& values = allowed.values;

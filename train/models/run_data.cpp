@@ -182,7 +182,7 @@ bool has_enough(const Corpus& corpus, DataUse use) {
 /// Warns about changed training files, because the model may have been trained on examples that are
 /// now held out of the changed file. Changed validation and test files do not cause a warning.
 ///
-/// left_out  sets whose files were not opened; they do not count as changes
+/// left_out  sets whose files were not opened and are therefore not reported as changes
 void warn_of_changes(const DataIdentity& learned, const Corpus& corpus,
                      const std::set<std::string>& left_out) {
   if (learned.files.empty()) return;  // generated data, or a checkpoint of version 1

@@ -64,14 +64,14 @@ class GradientExchange {
   void complete();
 
  private:
-  /// A node of another process.
+  /// A node that a different process sends.
   struct Incoming {
     TreeNode node{};
     std::vector<std::byte*> messages{};               ///< this process's part of each bucket
     std::vector<ProcessGroup::Transfer> transfers{};  ///< transfers of `messages`
   };
 
-  /// The nodes of a process, in the order in which it sends them.
+  /// The nodes of a process, in sending order.
   std::vector<TreeNode> nodes_of(std::size_t rank) const;
   /// The bytes of a message with a part of a bucket.
   std::size_t message_size(const ShardLayout::ByteRange& part) const;

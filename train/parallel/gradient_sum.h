@@ -76,7 +76,8 @@ class GradientSum {
   void follow(Tape& tape);
 
   /// Adds the gradients that the parameters have after the next micro-batch of own(), and clears
-  /// them unless it is the last micro-batch. A parameter without a gradient contributes nothing.
+  /// them unless it is the last micro-batch. A parameter without a gradient does not change the
+  /// sum.
   void add();
 
   /// Sets the gradients of the parameters to the sum. In a group of several processes, only the

@@ -44,7 +44,8 @@ class ProcessGroup {
   std::size_t rank() const { return transport_ == nullptr ? 0 : transport_->rank(); }
   /// Number of processes.
   std::size_t size() const { return transport_ == nullptr ? 1 : transport_->size(); }
-  /// How long a process waits for a file that another process has written to a shared file system.
+  /// The maximum time that a process waits for a file that another process has written to a shared
+  /// file system.
   std::chrono::seconds timeout() const { return timeout_; }
   /// Whether this is the process that writes the run directory and prints: rank 0.
   bool is_rank_0() const { return rank() == 0; }
@@ -82,7 +83,8 @@ class ProcessGroup {
   /// Overload for work without a result.
   void on_rank_0(const std::function<void()>& work);
 
-  /// Rejects a process whose value differs from the value of rank 0. All processes call this.
+  /// Rejects a process whose value differs from the value of rank 0. All processes must call this
+  /// function.
   ///
   /// what    a noun such as "config"
   /// text    returns a text that describes the value; not called in a group of one process

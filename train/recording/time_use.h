@@ -76,7 +76,7 @@ class PartTimer {
 };
 
 /// Adds events `time` to a log. Each event has the time use since this process began to train, so
-/// only the last event of a process counts. Members:
+/// only the last event of a process is needed. Members:
 ///
 ///     started              time at which the process began to train, in UTC
 ///     seconds              wall time since then

@@ -21,8 +21,8 @@ struct Histogram {
   std::vector<std::uint64_t> counts{};  ///< values per interval; empty without finite values
 };
 
-/// Statistics of the values of one or more tensors. Non-finite values count only in `values` and
-/// `not_finite`.
+/// Statistics of the values of one or more tensors. Non-finite values are included only in `values`
+/// and `not_finite`.
 struct WeightStatistics {
   std::uint64_t values = 0;      ///< number of values
   std::uint64_t zeros = 0;       ///< number of values equal to 0

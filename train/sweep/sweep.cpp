@@ -131,7 +131,7 @@ Config check_configs(const Sweep& sweep, const std::vector<Run>& runs) {
 
 class SweepRunner {
  public:
-  /// throws  ConfigError, UsageError as check_configs()
+  /// throws  ConfigError and UsageError like check_configs()
   explicit SweepRunner(const Sweep& sweep)
       : sweep_(sweep), runs_(make_runs(sweep)), options_(check_configs(sweep, runs_).train) {
     ::signal(SIGCHLD, SIG_DFL);  // if SIGCHLD is ignored, waitpid() gets no exit codes

@@ -9,7 +9,7 @@
 
 namespace tapestry {
 
-/// Runs one task at a time on another thread. All functions must be called by the same thread.
+/// Runs one task at a time on a separate thread. All functions must be called from the same thread.
 class BackgroundTask {
  public:
   using Clock = std::chrono::steady_clock;
@@ -18,7 +18,7 @@ class BackgroundTask {
   /// can be created, runs the task on the calling thread like run_here(). Call finish() before
   /// starting the next task.
   ///
-  /// returns  whether the task runs on another thread
+  /// returns  whether the task runs on a separate thread
   bool start(std::function<void()> task);
 
   /// Runs the task on the calling thread. If the task throws an exception, finish() rethrows it.

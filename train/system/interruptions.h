@@ -38,7 +38,7 @@ class RunSignals {
   int stop() const;
 
   /// Requests an end because another process of the run has received `signal`; stop() then returns
-  /// it. The first signal that this process receives afterwards counts as the same request.
+  /// it. The first signal that this process receives afterwards is treated as the same request.
   void stop_by(int signal);
 
   /// Whether a save was requested since the last call.

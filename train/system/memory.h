@@ -18,8 +18,8 @@ struct AvailableMemory {
 };
 
 /// The minimum of the machine's memory, the limits of this process's control group and its parents
-/// (version 1 or 2), `ulimit -v` and `ulimit -d`. The page cache counts as free; swap space counts
-/// only for `total`.
+/// (version 1 or 2), `ulimit -v` and `ulimit -d`. `free` includes the page cache; only `total`
+/// includes swap space.
 ///
 /// root  folder that contains proc and sys
 AvailableMemory read_available_memory(const std::filesystem::path& root = "/");

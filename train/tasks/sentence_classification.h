@@ -9,7 +9,7 @@
 
 namespace tapestry {
 
-/// "3 classes: cat, dog, fox". Naming them reveals a heading that was read as an example.
+/// "3 classes: cat, dog, fox". The names reveal a heading that was read as an example.
 std::string describe_classes(const Corpus& corpus);
 
 /// "loss 0.1234  accuracy 96.10 %"

@@ -346,9 +346,9 @@ class Translation : public Task {
 
 }  // namespace
 
-/// model.kind: seq2seq. Maps a sequence of tokens to another with an encoder-decoder Transformer:
-/// trains on pairs of sentences or generated pairs of sequences, translates by beam search, and
-/// adds BLEU, chrF and the fraction of exact matches to the usual scores.
+/// model.kind: seq2seq. Maps a sequence of tokens to a sequence of tokens with an encoder-decoder
+/// Transformer: trains on pairs of sentences or generated pairs of sequences, translates by beam
+/// search, and adds BLEU, chrF and the fraction of exact matches to the usual scores.
 const Task& translation() {
   static const Translation task;
   return task;

@@ -40,7 +40,7 @@ const std::vector<Contradiction> contradictions = {
     {"model: {d_model: 130, d_head: 0}", "d_model", {"multiple"}},
     {"model: {skip_scale: 0, sublayer_scale: 0}", "skip_scale", {"both 0"}},
     {bare + "}", "attention", {"one head", "`num_heads` is 4", "to 1"}},
-    {bare + ", num_heads: 1, score: additive}", "score", {"has parameters", "has none"}},
+    {bare + ", num_heads: 1, score: additive}", "score", {"has parameters", "has no parameters"}},
     {bare + ", num_heads: 1, d_head: 64}", "d_head", {"remove `d_head`", "multi_head"}},
     {rotary + ", d_head: 5}", "positions", {"even head width", "found 5", "`d_head` to 6"}},
     {rotary + ", attention: parameter_free, num_heads: 1, d_model: 7}",
