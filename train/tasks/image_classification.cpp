@@ -24,7 +24,7 @@ HeldOutParts held_out(const DataOptions& o) {
 
 /// Test images are held out of the training file before validation images. A separate test file
 /// would change which images are held out for validation, and the model was trained on most of
-/// them.
+/// the new validation images.
 void check_other_files(const DataOptions& trained, const DataOptions& now) {
   const bool test_is_new = held_out(trained).test && !now.images.test_images.empty();
   if (!test_is_new || !held_out(now).validation) return;
