@@ -11,16 +11,16 @@ namespace tapestry {
 /// Formats 12345 as "12,345".
 std::string format_count(std::uint64_t number);
 
-/// "1:02:03", "4:05". Rounds to whole seconds; negative values become 0.
+/// Formats a duration as "1:02:03" or "4:05". Rounds to whole seconds; negative values become 0.
 std::string format_duration(double seconds);
 
-/// "45 seconds", "12 minutes", "30 hours", "3 days"
+/// Formats a duration as "45 seconds", "12 minutes", "30 hours" or "3 days".
 std::string duration_in_words(double seconds);
 
-/// "1.4 GB", "35 MB", "0.3 MB"
+/// Formats a size in bytes as "1.4 GB", "35 MB" or "0.3 MB".
 std::string format_bytes(std::uint64_t bytes);
 
-/// A fraction in (0, 1] as a percentage: "20.0 %", "under 0.1 %".
+/// Formats a fraction in (0, 1] as a percentage: "20.0 %", "under 0.1 %".
 std::string format_share(double share);
 
 /// Formats a time in seconds since 1970 as "2026-11-23T16:42:07Z", or as "unknown time" if the

@@ -50,7 +50,7 @@ void require_well_formed(std::string_view path) {
 
 bool has_same_bits(const auto& x, const auto& y) { return std::memcmp(&x, &y, sizeof x) == 0; }
 
-/// " at [3, 17]", the index of an element of a row-major array; "" for a scalar.
+/// Formats the index of an element of a row-major array as " at [3, 17]"; "" for a scalar.
 std::string describe_index(std::size_t element, const ArrayShape& shape) {
   if (shape.empty()) return "";
   std::vector<std::size_t> index(shape.size());

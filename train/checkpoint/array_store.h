@@ -21,7 +21,7 @@ static_assert(std::endian::native == std::endian::little,
 
 enum class ElementType : std::uint8_t { float32, float64, int32, int64, uint64, uint8 };
 
-/// "float32", "int64", ...
+/// The name of an element type, such as "float32" or "int64".
 std::string_view element_type_name(ElementType type);
 
 /// The size of an element in bytes.

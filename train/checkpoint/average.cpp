@@ -90,7 +90,7 @@ std::vector<std::uint64_t> saved_ones(const RunDirectory& run, std::vector<std::
   return steps;
 }
 
-/// The newest checkpoint of a run. throws CheckpointError if the run has fewer than `count`.
+/// The newest checkpoint of a run. Throws CheckpointError if the run has fewer than `count`.
 NewestCheckpoint newest_checkpoint(const RunDirectory& run, std::size_t count) {
   auto newest = read_newest_of_run(run);
   const std::size_t found = run.steps().size();

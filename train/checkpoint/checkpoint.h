@@ -96,7 +96,7 @@ std::uint64_t digest_of_shard_states(const ArrayStore& arrays);
 /// The identity of the run's data: its fingerprint and the digests of its files.
 DataIdentity data_identity(const ArrayStore& arrays);
 
-/// The vocabularies of the run. throws CheckpointError.
+/// The vocabularies of the run. Throws CheckpointError.
 FixedVocabularies saved_vocabularies(const ArrayStore& arrays);
 
 /// The number of validations since the best validation.

@@ -42,7 +42,8 @@ struct ModelOrigin {
   std::string place;   ///< a checkpoint and its step, or a config
   std::string choice;  ///< why an older checkpoint of the run was chosen; otherwise empty
 
-  /// "runs/copy/checkpoints/step-00000900.h5, step 900 (the best checkpoint ...)"
+  /// Describes the origin, such as
+  /// "runs/copy/checkpoints/step-00000900.h5, step 900 (the best checkpoint ...)".
   std::string in_words() const;
 };
 

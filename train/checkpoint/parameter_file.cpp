@@ -131,7 +131,7 @@ ArrayStore model_arrays(const Parameters& parameters) {
   return arrays;
 }
 
-/// "a, b and 3 more"
+/// Lists names as "a, b and 3 more".
 std::string listed(const std::vector<std::string>& names) {
   const std::size_t shown = std::min(names.size(), max_names);
   std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + shown, ", "));

@@ -50,7 +50,7 @@ class RunDirectory {
   FileSystem& files() const { return files_; }
   std::filesystem::path checkpoint_path(std::uint64_t step) const;
 
-  /// Creates the run directory and its folder of checkpoints. throws OutputError.
+  /// Creates the run directory and its folder of checkpoints. Throws OutputError.
   void create();
 
   /// The path of the average of a finished run's last checkpoints (train.average_last).
@@ -59,7 +59,7 @@ class RunDirectory {
   /// The folder for cached files, which can be recreated.
   std::filesystem::path cache_folder() const { return path_ / "cache"; }
 
-  /// Creates cache_folder() if it does not exist, and returns it. throws OutputError.
+  /// Creates cache_folder() if it does not exist, and returns it. Throws OutputError.
   std::filesystem::path create_cache_folder();
 
   /// Locks the run for this object and its copies. Throws like the constructor of RunLock.
@@ -95,7 +95,7 @@ class RunDirectory {
                                 const Retention& retention);
 
   /// Checks whether the disk has space for a checkpoint of this size, and inodes for the checkpoint
-  /// and `other_files` new files. throws OutputError.
+  /// and `other_files` new files. Throws OutputError.
   void probe(std::uint64_t bytes, std::uint64_t other_files) const;
 
   /// Result of deleting temporary files left by crashes.
@@ -105,7 +105,7 @@ class RunDirectory {
   };
 
   /// Deletes temporary files left by crashes in the run directory, its folder of checkpoints and
-  /// its cache folder. throws CheckpointError if a folder cannot be listed.
+  /// its cache folder. Throws CheckpointError if a folder cannot be listed.
   StrayTemporaries remove_stray_temporaries();
 
  private:

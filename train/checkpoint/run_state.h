@@ -19,7 +19,7 @@ enum class RunPhase {
   stopped    ///< the run was interrupted and can be resumed
 };
 
-/// "running", ...
+/// The name of a phase, such as "running".
 std::string_view phase_name(RunPhase phase);
 
 /// The state of a run according to its files.

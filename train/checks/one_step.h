@@ -76,7 +76,7 @@ struct LogitDifference {
   std::size_t sentence = 0, token = 0;  ///< indices from 0, in the first batch
   double before = 0.0, after = 0.0;
 
-  /// "logits of sentence 2 at token 4 went from 0.1234 to 0.1240"
+  /// Formats the difference as "logits of sentence 2 at token 4 went from 0.1234 to 0.1240".
   std::string to_string() const;
 };
 

@@ -19,7 +19,7 @@ struct ConfigDifference {
 /// order.
 std::vector<ConfigDifference> compare_configs(const Config& checkpoint, const Config& current);
 
-/// "train.steps: 2000 -> 4000"
+/// Formats a difference as "train.steps: 2000 -> 4000".
 std::string to_string(const ConfigDifference& difference);
 
 }  // namespace tapestry

@@ -167,7 +167,7 @@ std::optional<double> parse_percentage(std::string_view text);
 /// A list in the syntax of Domain::parse(): `["a", "b"]`.
 std::string print_list(const std::vector<std::string>& items);
 
-/// `a`, `a or b`, `a, b or c`.
+/// Lists words as `a`, `a or b` or `a, b or c`.
 std::string list_in_words(const std::vector<std::string>& words);
 
 /// Calls f(path) for each path that is not empty in the value of a path domain.

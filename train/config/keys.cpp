@@ -13,7 +13,7 @@
 namespace tapestry {
 namespace {
 
-/// "optimizer.kind: sgd or adam"; empty for a key that is always used.
+/// Formats the condition as "optimizer.kind: sgd or adam"; empty for a key that is always used.
 std::string used_with(const Condition& condition) {
   if (condition.key.empty()) return {};
   return fmt::format("{}: {}", condition.key, list_in_words(condition.values));

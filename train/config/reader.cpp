@@ -51,8 +51,8 @@ std::string sections_with(const Keys& keys, const std::string& name) {
   return sections.empty() ? "" : "in " + list_in_words(sections);
 }
 
-/// "did you mean `a`, `b` in `model` or `c` in `train`?". Does not name the section of keys in
-/// `section`.
+/// Formats a hint as "did you mean `a`, `b` in `model` or `c` in `train`?". Does not name the
+/// section of keys in `section`.
 std::string ask_for(const std::vector<std::string>& paths, const std::string& section) {
   std::vector<std::string> keys;
   for (const std::string& path : paths) {

@@ -28,7 +28,8 @@ void resolve_percentages(Config& config);
 void keep_resolved_percentages(Config& config, const Config& before,
                                const std::vector<std::string>& allowed);
 
-/// "of 2,000 steps: schedule.warmup_steps 5% = 100"; nullopt if no key has a percentage.
+/// Describes percentages as "of 2,000 steps: schedule.warmup_steps 5% = 100"; nullopt if no key has
+/// a percentage.
 std::optional<std::string> describe_percentages(const Config& config);
 
 /// Converts `train.epochs` to `train.steps`, resolves percentages and clears `train.epochs`. Does

@@ -47,7 +47,7 @@ struct HeldOutAccuracy {
   std::uint64_t labels = 0, hits = 0;      ///< number of labels, and of correct predictions
   std::vector<LabelGroup> by_length{};     ///< labels by length in tokens; empty for images
   std::vector<LabelGroup> by_frequency{};  ///< labels by their frequency; empty for classes
-  bool frequency_of_training = false;      ///< whether the training set is counted, not this set
+  bool frequency_of_training = false;      ///< whether frequencies refer to the training set
   Confusion confusion{};                   ///< predictions by class; empty for tokens
   std::vector<ExampleLoss> losses{};       ///< losses of the scored examples; indices in the set
 };

@@ -45,7 +45,7 @@ std::vector<ModelBlock> joined(std::vector<ModelBlock> single) {
   return blocks;
 }
 
-/// "all trainable" or "233 trainable, 192 frozen"
+/// Describes the parameters as "all trainable" or "233 trainable, 192 frozen".
 std::string describe_frozen(const ModelSummary& summary) {
   return summary.frozen == 0 ? "all trainable"
                              : fmt::format("{} trainable, {} frozen",

@@ -62,7 +62,8 @@ std::vector<ParameterBlock> parameter_blocks(const Parameters& parameters);
 /// one block.
 ModelSummary summarize(std::span<const ParameterShape> parameters);
 
-/// "source_embedding 1,536; encoder.layers 2 x 49,984; encoder.norm 128; head 1,560"
+/// Lists blocks as
+/// "source_embedding 1,536; encoder.layers 2 x 49,984; encoder.norm 128; head 1,560".
 std::string to_line(const ModelSummary& summary);
 
 /// A table of the blocks with the shapes of their tensors, and the totals.

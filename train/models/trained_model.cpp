@@ -92,8 +92,8 @@ void require_same_input(const Config& before, const Config& config) {
                     "name another run, or remove the key");
 }
 
-/// "newly initialized: 2 tensors: head.weight (2, 64), head.bias (2)". If the list has many
-/// tensors, groups them by block: "not used: 16 tensors: encoder.layers 1 x 49,984".
+/// Lists tensors as "newly initialized: 2 tensors: head.weight (2, 64), head.bias (2)". If the list
+/// has many tensors, groups them by block: "not used: 16 tensors: encoder.layers 1 x 49,984".
 std::string list_tensors(const char* what, const std::vector<ParameterShape>& tensors) {
   constexpr std::size_t max_named = 8;
   const std::string count =

@@ -96,7 +96,7 @@ class ParameterShards {
   /// group of one process.
   const std::vector<ElementRange>& own() const { return own_; }
 
-  /// global_gradient_norm() of the whole gradient, in all processes.
+  /// Computes global_gradient_norm() of the whole gradient; all processes get the same value.
   double gradient_norm();
 
   /// Sends the parameter values of all shards to all processes.

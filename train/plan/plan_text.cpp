@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// "12.3 ms", "1.23 s"
+/// Formats a duration as "12.3 ms" or "1.23 s".
 std::string short_time(double seconds) {
   return seconds < 1.0 ? fmt::format("{:.3g} ms", 1e3 * seconds) : fmt::format("{:.3g} s", seconds);
 }

@@ -172,7 +172,7 @@ class SweepRunner {
     return steps.empty() ? std::nullopt : std::optional(steps.back());
   }
 
-  /// "run-01  train.seed=1"
+  /// Describes a run as "run-01  train.seed=1".
   std::string describe(const Run& run) const {
     std::string text = run.name;
     for (std::size_t i = sweep_.overrides.fixed.size(); i < run.overrides.size(); ++i) {
@@ -181,7 +181,7 @@ class SweepRunner {
     return escaped(text);
   }
 
-  /// "loss 0.1234 at step 600"
+  /// Describes a value as "loss 0.1234 at step 600".
   std::string describe(const BestValue& best) const {
     return fmt::format("{} {:.4f} at step {}", options_.best_metric, best.value,
                        format_count(best.step));

@@ -84,7 +84,7 @@ std::string mean_in_words(const std::vector<double>& bests, const std::string& m
                      bests.size(), metric, mean, deviation, low, high);
 }
 
-/// The columns runs, mean, deviation, low and high.
+/// Formats the columns runs, mean, deviation, low and high.
 std::vector<std::string> mean_fields(const std::vector<double>& bests) {
   const auto [mean, deviation, low, high] = student_interval(bests);
   const auto field = [&](double value, std::size_t min_runs) {

@@ -17,7 +17,7 @@ class PlainTextTask : public Task {
  public:
   /// Supports the data tasks text and toy_sentences.
   std::vector<const DataSource*> sources() const override;
-  /// "windows" of a text, or "sentences"
+  /// Calls examples "windows" of a text, or "sentences".
   TaskWords words(const Config& config) const override;
   std::string describe_vocabularies(const Corpus& corpus) const override;
 };

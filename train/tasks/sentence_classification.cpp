@@ -29,7 +29,7 @@ void reject_label(const std::string& line, const std::string& place, const Vocab
                   "remove the label, for example with: cut -f2-");
 }
 
-/// "cat", a tab and "0.9731".
+/// Formats an answer as "cat", a tab and "0.9731".
 ///
 /// throws  NumericError if the probability is not finite.
 std::string in_words(const LikelyClass& likely, const TextCodec& codec) {

@@ -9,10 +9,11 @@
 
 namespace tapestry {
 
-/// "3 classes: cat, dog, fox". The names reveal a heading that was read as an example.
+/// Describes classes as "3 classes: cat, dog, fox". The names reveal a heading that was read as an
+/// example.
 std::string describe_classes(const Corpus& corpus);
 
-/// "loss 0.1234  accuracy 96.10 %"
+/// Formats scores as "loss 0.1234  accuracy 96.10 %".
 std::string format_class_scores(const Scores& scores);
 
 /// Answers with classes, for sentences and images: the command `classify`. Its answer to a line is

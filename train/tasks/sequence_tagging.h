@@ -13,7 +13,7 @@ namespace tapestry {
 /// Consecutive tokens with a common type, such as the entity PER.
 struct TaggedSpan {
   std::string type;
-  std::size_t begin, end;  ///< first token, and the token after the last
+  std::size_t begin, end;  ///< index of the first token, and of the token after the last token
 
   friend auto operator<=>(const TaggedSpan&, const TaggedSpan&) = default;
 };

@@ -157,7 +157,7 @@ std::vector<Sentence> translate(const Model& model, const Config& config,
 
 Bleu make_bleu(const Config& config) { return Bleu({.tokenizer = config.train.bleu_tokenizer}); }
 
-/// Translates a part of a held-out set and adds the scores of the outputs, and the samples.
+/// Translates a part of a held-out set. Adds the scores of the outputs, and the samples.
 void score_outputs(const Model& model, const Config& config, const EvaluationSet& set,
                    std::size_t decoded, Scores& scores) {
   const std::vector<std::size_t> chosen = evenly_spaced(set.examples.size(), decoded);
