@@ -43,7 +43,8 @@ cat <<EOF
 
 Next:
   $example
-  $tapestry config new my.yaml             writes a config for your data; guides: configs/README.md
-  train/quickstart.sh configs/copy.yaml    trains another config; also reverse, sort, toy_agreement
-  $tapestry config explain $run            lists all config keys
+  # Write a config for your own data; configs/README.md lists the guides.
+  $tapestry config new my.yaml
+  # Train another config: also reverse, sort, toy_agreement, toy_masked.
+  train/quickstart.sh configs/copy.yaml
 EOF
