@@ -48,20 +48,21 @@ TEST_CASE("a position is printed as its indices") {
 }
 
 TEST_CASE("a wrong gradient is explained with its position and both values") {
-  CHECK(explanation(wrong_by(-1.0)) ==
-        "the gradient is -1 times the correct one: its sign is wrong; at [1, 2] backward gives "
-        "-1, finite differences give 1");
+  CHECK(
+      explanation(wrong_by(-1.0)) ==
+      "the gradient is -1 times the correct gradient: its sign is wrong; at [1, 2] backward gives "
+      "-1, finite differences give 1");
 }
 
 TEST_CASE("a report names the likely cause of a factor that is a length, a size, two or a half") {
   CHECK(contains(explanation(wrong_by(5.0)), "axis 1 has length 5: a division by it is missing"));
   CHECK(contains(explanation(wrong_by(1.0 / 3.0)),
-                 "axis 0 has length 3: there is one division too many by it"));
+                 "axis 0 has length 3: there is one division by it too many"));
   CHECK(contains(explanation(wrong_by(15.0)), "a division by the size 15 is missing"));
-  CHECK(contains(explanation(wrong_by(1.0 / 15.0)), "one division too many by the size 15"));
+  CHECK(contains(explanation(wrong_by(1.0 / 15.0)), "one division by the size 15 too many"));
   CHECK(contains(explanation(wrong_by(2.0)), "counted twice"));
   CHECK(contains(explanation(wrong_by(0.5)), "one of two contributions"));
-  CHECK(contains(explanation(wrong_by(1.001)), "1.001 times the correct one: a factor"));
+  CHECK(contains(explanation(wrong_by(1.001)), "1.001 times the correct gradient: a factor"));
 }
 
 TEST_CASE("the report distinguishes zero, missing, non-finite and non-parallel gradients") {
@@ -78,7 +79,7 @@ TEST_CASE("the report distinguishes zero, missing, non-finite and non-parallel g
                  "the gradient is correct except for small or isolated errors; at"));
   row = wrong_by(0.9);
   row.cosine = 0.8;
-  CHECK(contains(explanation(row), "not a multiple of the correct one (cosine 0.8)"));
+  CHECK(contains(explanation(row), "not a multiple of the correct gradient (cosine 0.8)"));
   row.worst_relative_error = std::numeric_limits<double>::infinity();
   CHECK(contains(explanation(row), "the gradient is not finite"));
 }
@@ -104,7 +105,8 @@ TEST_CASE("the report lists every tensor, tensors without a gradient, and the wr
   CHECK(text.starts_with("tensor  shape "));
   CHECK(contains(text, "\nx       (2, 3) "));
   CHECK(contains(text, "without a gradient:\n  other\n"));
-  CHECK(contains(text, "wrong: x: the gradient is -1 times the correct one: its sign is wrong"));
+  CHECK(
+      contains(text, "wrong: x: the gradient is -1 times the correct gradient: its sign is wrong"));
   CHECK(contains(text,
                  "first wrong operation: faulty (number 2 of 2 recorded), outside of layers, "
                  "inputs (2, 3)\n  input 1: the gradient is -1 times"));
@@ -174,8 +176,8 @@ TEST_CASE("a report without a wrong operation suggests other causes") {
   GradcheckReport report;
   report.rows = {wrong_by(0.5)};
   CHECK(contains(to_string(report),
-                 "every operation passes on its own, with the inputs it had: look for values that "
-                 "leave the tape, "));
+                 "every operation is correct when checked separately: look for values that leave "
+                 "the tape "));
   CHECK(contains(to_string(report),
                  "; then check how contributions to one gradient are added, and look for values"));
   report.rows[0].verdict = GradcheckVerdict::inconclusive;

@@ -88,8 +88,8 @@ const std::vector<Wrong> wrong_configs = {
     // Invalid values.
     {"train:\n  log_every: abc\n",
      {{"x:2:14", "abc", {expected_steps, "found \"abc\"", "for example, write 50, the default"}}}},
-    {"train:\n  steps: 0\n", {{"x:2:10", "0", {"from 1 to 1000000000000", "example 2000"}}}},
-    {"model:\n  dropout: 1.0\n", {{"x:2:12", "1.0", {"a number in [0, 1)", "example 0.1"}}}},
+    {"train:\n  steps: 0\n", {{"x:2:10", "0", {"from 1 to 1000000000000", "write 2000"}}}},
+    {"model:\n  dropout: 1.0\n", {{"x:2:12", "1.0", {"a number in [0, 1)", "write 0.1"}}}},
     {"optimizer:\n  kind: adan\n", {{"x:2:9", "adan", {"sgd, adam or adamw", "mean `adam`"}}}},
     {"train:\n  keep_last: 0x10\n", {{"x:2:14", "0x10", {">= 2", "write `16`"}}}},
     {"train:\n  keep_last: 010\n", {{"x:2:14", "010", {"write `10`"}}}},

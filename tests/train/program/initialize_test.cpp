@@ -111,7 +111,7 @@ TEST_CASE("a pretrained model that does not fit is rejected before anything is w
       work,
       {{"train agreement.yaml model.d_model=24 model.d_ff=80" + from_masked,
         2,
-        {place + "found no tensor with the name and shape", "d_model, d_ff, layers"}},
+        {place + "found no tensor that matches", "d_model, d_ff, layers"}},
        {"train agreement.yaml train.initialize_from=runs/tiny",
         2,
         {work.at("runs/tiny") + ": data.task: the source vocabulary of the task has "}},
