@@ -18,7 +18,7 @@ from runs import Failure, Reference, require
 
 STEPS = 5
 ERRORS = ["ENOSPC", "EIO", "EDQUOT", "EMFILE", "EACCES", "EROFS", "EINTR"]
-# A save fails without these calls on these files.
+# A save fails if one of these calls on these files fails.
 VITAL_CALLS = ("openat", "open", "fallocate", "write", "fsync", "pread64", "pread", "close",
                "rename")
 VITAL_FILES = (".h5.tmp-", ".metrics.csv.tmp-")

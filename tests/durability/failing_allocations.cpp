@@ -25,9 +25,9 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/models/trained_model.h"
 
-/// Makes the n-th allocation fail, alone or with all later ones, while a run is resumed, and while
-/// two steps are trained, validated and saved, the first of them in the background. Then trains
-/// under every memory limit from too little to enough.
+/// Makes the n-th allocation fail, or the n-th and all later allocations, while a run is resumed,
+/// and while two steps are trained, validated and saved (the first save in the background). Then
+/// trains under increasing memory limits until the memory is enough.
 ///
 /// Each failure is tested in a separate process. The action must end with std::bad_alloc,
 /// OutputError or success. The weights must belong to a whole step, old checkpoints must be intact,
@@ -92,7 +92,7 @@ class Continuation {
   Continuation(const Scene& scene, const std::filesystem::path& folder)
       : scene_(scene), directory_(folder), progress_(nullptr, 0, last_step) {}
 
-  /// The loss of the run; empty if it can continue and ends with the expected bytes.
+  /// Describes what the run has lost; empty if it can continue and ends with the expected bytes.
   std::string loss() {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(directory_.path())) {
       if (is_temporary_name(entry.path().filename().string())) return "a temporary file is left";
@@ -104,7 +104,7 @@ class Continuation {
     trainer.resume(directory_.read_newest()->arrays);
     trainer.run();
     const Bytes end = read_binary_file(directory_.checkpoint_path(last_step)).bytes;
-    return end == scene_.last ? "" : "the run ends with other bytes";
+    return end == scene_.last ? "" : "the run ends with different bytes";
   }
 
  private:
@@ -125,7 +125,8 @@ class Attempt {
   virtual ~Attempt() = default;
 
   virtual void act() = 0;
-  /// The loss caused by act(); empty without a loss. Call it after end_shortage().
+  /// Describes what the run has lost by act(); empty if nothing is lost. Call it after
+  /// end_shortage().
   ///
   /// done  whether act() succeeded
   virtual std::string loss(bool done) = 0;
@@ -173,7 +174,7 @@ enum class End { success, no_memory, no_output, other, crash };
 struct Report {
   End end = End::crash;
   std::uint64_t allocations = 0;
-  bool hdf5_failed = false;  ///< libhdf5 got no memory
+  bool hdf5_failed = false;  ///< an allocation inside libhdf5 failed
   std::array<char, 200> loss{};
 
   bool has_loss() const { return loss[0] != '\0'; }
@@ -261,7 +262,7 @@ Report attempt_apart(const Scene& scene, const Trial& trial) {
   return shared_report();
 }
 
-/// Counts the ends of an action by kind.
+/// Counts the outcomes of an action by kind.
 class Tally {
  public:
   explicit Tally(const char* action) : action_(action) {}

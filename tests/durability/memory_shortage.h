@@ -4,8 +4,8 @@
 #include <cstdint>
 
 /// Makes allocations fail on demand in a program that links memory_shortage.cpp: malloc, calloc,
-/// realloc and the aligned forms, and so all allocations of operator new, libhdf5 and the C++
-/// library.
+/// realloc and the aligned forms, and therefore all allocations of operator new, libhdf5 and the
+/// C++ library.
 namespace tapestry::test {
 
 enum class Shortage {
@@ -19,8 +19,8 @@ void fail_allocation(std::uint64_t n, Shortage shortage);
 /// Makes allocations fail that would take more than `bytes` in addition to the memory in use.
 void limit_memory(std::uint64_t bytes);
 
-/// Whether an allocation inside libhdf5 has failed since, in this process or in its forked
-/// children.
+/// Whether an allocation inside libhdf5 has failed since fail_allocation() or limit_memory(), in
+/// this process or in its forked children.
 bool failed_in_hdf5();
 
 /// Ends the shortage. Returns the number of allocations since fail_allocation().

@@ -40,7 +40,7 @@ using Kind = DiskChange::Kind;
 /// The number of states after a power failure to check.
 struct FailureSampling {
   std::size_t random_blocks = 8;       ///< number of random sets of surviving blocks of a file
-  std::size_t max_name_states = 1024;  ///< if there are more states of names, checks random ones
+  std::size_t max_name_states = 1024;  ///< if there are more states of names, checks random states
   std::uint64_t seed = 1;
 };
 
@@ -82,7 +82,7 @@ Bytes suffer(const DataFate& fate, const Bytes& before, const Bytes& after) {
   return left;
 }
 
-/// All fates of files of at most `size` bytes. The first one loses no data.
+/// All outcomes for files of at most `size` bytes. The first outcome loses no data.
 std::vector<DataFate> data_fates(std::size_t size, const FailureSampling& sampling) {
   std::vector<DataFate> fates{{.what = "data kept", .keeps = [](std::size_t) { return true; }}};
   if (size == 0) return fates;
@@ -330,7 +330,7 @@ class Expectation {
       best |= step == newest.best_step;
     }
     if (whole < std::min<std::size_t>(2, completed_.size())) return "only one checkpoint is left";
-    return best || newest.step < newest.best_step ? "" : "the best checkpoint is gone";
+    return best || newest.step < newest.best_step ? "" : "the best checkpoint is missing";
   }
 
   std::vector<const Save*> completed_;

@@ -369,7 +369,7 @@ def test(options, folder):
                   for n in (2, 4, 5) for v in range(n)]
     max_seconds = max(check_fault(options, folder, expected, *fault) for fault in faults)
     if options.full:
-        # TCP as between machines: MPI itself ends a process that loses its connection.
+        # Uses TCP like runs on several machines: MPI ends a process that loses its connection.
         os.environ["OMPI_MCA_btl"] = "self,tcp"
         max_seconds = max(max_seconds, *(check_fault(options, folder / "tcp", expected, *fault)
                                          for fault in faults))

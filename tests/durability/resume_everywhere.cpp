@@ -67,7 +67,7 @@ class ForeignLocale {
   std::locale previous_;
 };
 
-/// Trains to a step. For step 0, uses a time limit that is up before the first step.
+/// Trains to a step. For step 0, uses a time limit that expires before the first step.
 void train_to(TinyRun& run, std::size_t steps) {
   if (steps > 0) return run.train(config_of_run(steps));
   using namespace std::chrono_literals;
@@ -115,7 +115,7 @@ End killed_after(std::size_t step) {
   return End(run);
 }
 
-/// Counts the runs that end as expected, and prints the others.
+/// Counts the runs that end as expected, and prints runs that end differently.
 class Comparison {
  public:
   explicit Comparison(const End& expected) : expected_(expected) {}

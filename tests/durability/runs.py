@@ -52,8 +52,8 @@ train:
 SMALL_MODEL = CONFIG.replace("d_model: 64", "d_model: 16").replace("d_ff: 256", "d_ff: 32")
 THREADS = "train.threads=1"  # a process setting, which is not stored: also needed on resume
 
-# The tests count and prevent the threads that write checkpoints. OpenBLAS would start a thread per
-# further core before main(), and end the program if a thread fails to start.
+# The tests count and prevent the threads that write checkpoints. OpenBLAS would start a thread for
+# each additional core before main(), and end the program if a thread fails to start.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 

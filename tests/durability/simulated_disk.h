@@ -15,7 +15,7 @@ namespace tapestry::test {
 
 using Bytes = std::vector<std::byte>;
 
-/// What a directory entry refers to: a folder, or the file with this number.
+/// The target of a directory entry: a folder, or the file with this number.
 struct Entry {
   bool is_folder = false;
   std::size_t file = 0;

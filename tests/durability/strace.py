@@ -20,8 +20,9 @@ from runs import Failure, Outcome, Skipped
 TRACED = "%file,%desc,clone,clone3"  # every call that takes a path or a descriptor; new threads
 DATA_CALLS = ("write", "pwrite64", "read", "pread64")
 FOREVER = 1_000_000  # number of times that a call fails
-# Offsets to try, since the count of calls can differ between runs: a run that detects load of other
-# programs prints a warning, with two more writes. The first traced run may also have this warning.
+# Offsets to try, since the count of calls can differ between runs: if a run detects that other
+# programs use the cores, it prints a warning in two additional writes. The first traced run may
+# also have this warning.
 OFFSETS = [0, 2, -2, 0, 1, -1]
 PATIENCE = 60  # seconds to hit a call, a few hundred attempts
 

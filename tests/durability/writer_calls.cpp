@@ -84,7 +84,7 @@ bool fails(const char* name, const char* path, long& result) {
   return true;
 }
 
-/// For a call on a file descriptor.
+/// Whether a call on a file descriptor must fail.
 bool fails(const char* name, int fd, long& result) {
   std::array<char, 32> link{};
   std::array<char, 1024> path{};

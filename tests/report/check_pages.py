@@ -122,7 +122,7 @@ def check(browser, file, widths, screenshots):
             time.sleep(0.2)
             where = f"{file.name} {theme} {width}"
             found += [f"{where}: {problem}" for problem in check_regions(browser)]
-            # Without results of passed rules, which would take megabytes.
+            # Leave out the results of passed rules, which would take megabytes.
             for violation in Axe().run(browser, options={"resultTypes": ["violations"]})["violations"]:
                 nodes = violation["nodes"]
                 found.append(f"{where}: axe: {violation['id']} ({len(nodes)}): {nodes[0]['html'][:150]}"

@@ -12,7 +12,7 @@
 namespace tapestry {
 namespace {
 
-TEST_CASE("counts, durations, percentages and bytes are formatted for people") {
+TEST_CASE("counts, durations, percentages and bytes are printed in human-readable form") {
   const std::vector<std::pair<std::string, const char*>> rows{
       {format_count(0), "0"},
       {format_count(999), "999"},

@@ -15,7 +15,7 @@
 namespace tapestry {
 namespace {
 
-TEST_CASE("to_exit_code() returns memory if memory ran out, and failure for unknown errors") {
+TEST_CASE("to_exit_code() distinguishes running out of memory from unknown errors") {
   const auto exit_code = [](const auto& error) {
     return to_exit_code(std::make_exception_ptr(error));
   };

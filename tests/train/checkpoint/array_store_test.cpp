@@ -61,7 +61,7 @@ TEST_CASE("array stores with the same arrays are equal even if their origins dif
   CHECK_FALSE(a == b);
 }
 
-TEST_CASE("get() of a missing array or a different type reports path, found and expected") {
+TEST_CASE("get() of a missing array or a different type names the path, found and expected type") {
   ArrayStore arrays("run/step.h5");
   arrays.put<float>("w", std::array{1.0F, 2.0F}, {2, 1});
   const auto rejection = [](const auto& get) { return error_text<CheckpointError>(get); };
@@ -99,7 +99,7 @@ TEST_CASE("put() rejects malformed paths and paths in use") {
   CHECK_NOTHROW(arrays.put_text("a/b.c", ""));
 }
 
-/// Difference of two arrays as compare_arrays() describes it.
+/// The difference between two arrays, as described by compare_arrays().
 std::string difference(const std::vector<double>& x, const std::vector<double>& y) {
   ArrayStore a, b;
   a.put("parameters/w", std::span<const double>(x), {x.size()});
@@ -108,7 +108,7 @@ std::string difference(const std::vector<double>& x, const std::vector<double>& 
   return differences.empty() ? "" : differences.front().what;
 }
 
-TEST_CASE("the maximum difference is over finite elements, and other elements are counted") {
+TEST_CASE("the maximum difference covers finite elements, and non-finite elements are counted") {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   constexpr double inf = std::numeric_limits<double>::infinity();
   CHECK(difference({1, nan}, {1, nan}).empty());

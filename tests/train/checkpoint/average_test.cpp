@@ -48,7 +48,8 @@ std::vector<double> values_in(const ArrayStore& snapshot, const std::string& pat
   return {values.begin(), values.end()};
 }
 
-TEST_CASE("an average has the mean of each parameter, and everything else of the last checkpoint") {
+TEST_CASE(
+    "an average has the mean of each parameter and copies all else from the last checkpoint") {
   CheckpointAverage average;
   for (const std::uint64_t step : {4, 7, 12}) average.add(kept_run().snapshot(step));
   const ArrayStore result = average.result();
@@ -95,7 +96,7 @@ ArrayStore changed_run(const std::function<void(Config&)>& change) {
   return run.snapshot(tiny_steps);
 }
 
-TEST_CASE("checkpoints of different models are rejected, and one checkpoint is its own average") {
+TEST_CASE("checkpoints of different models are rejected, and one checkpoint equals its average") {
   const ArrayStore same = kept_run().snapshot(tiny_steps);
   CheckpointAverage average;
   average.add(same);

@@ -247,7 +247,7 @@ TEST_CASE(
   const CheckpointInFolder checkpoint;
   for (const auto& [version, words] : {std::pair(5, "a newer version of Tapestry: found format 5"),
                                        std::pair(0, "an unknown version of Tapestry: found")}) {
-    const auto& shown = version;  // clang 14 captures no structured binding
+    const auto& shown = version;  // clang 14 cannot capture structured bindings
     CAPTURE(shown);
     Bytes altered = checkpoint.original;
     altered[8] = static_cast<std::byte>(version);
@@ -334,7 +334,7 @@ TEST_CASE("short reads and writes and interrupted calls do not change the result
   CHECK(read_checkpoint(checkpoint.path, 1 << 20, files) == every_type());
 }
 
-TEST_CASE("arrays that HDF5 cannot store are an output error, and no file is written") {
+TEST_CASE("saving arrays that HDF5 cannot store is an output error and writes no file") {
   const TemporaryFolder folder;
   ArrayStore endless, conflict;
   endless.put<float>("x", {}, {0, ~std::uint64_t{0}});  // HDF5 reads ~0 as an unlimited length

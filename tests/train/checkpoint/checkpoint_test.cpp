@@ -59,7 +59,7 @@ Corpus small_corpus() {
   return corpus;
 }
 
-/// All parts of a run; the numbers differ with `seed`.
+/// All parts of a run; the numbers depend on `seed`.
 struct Run {
   explicit Run(std::uint64_t seed, Config chosen = small_config())
       : config(std::move(chosen)),
@@ -108,7 +108,8 @@ struct Run {
   TrainingState state;
 };
 
-/// A copy with the origin file.h5 and another array at `path`; without an array, `path` is missing.
+/// A copy with the origin file.h5 in which `array` replaces the array at `path`, or removes it if
+/// it is empty.
 ArrayStore with(const ArrayStore& snapshot, const std::string& path,
                 std::optional<StoredArray> array) {
   ArrayStore copy("file.h5");
@@ -135,7 +136,7 @@ std::string rejection(const ArrayStore& snapshot) {
   return text;
 }
 
-TEST_CASE("a run restored from the snapshot of another run has the same bits") {
+TEST_CASE("a run restored from a snapshot is bit-identical to the original run") {
   Run original(1), copy(2);
   const ArrayStore snapshot = original.snapshot();
   REQUIRE_FALSE(copy.snapshot() == snapshot);
@@ -212,7 +213,7 @@ TEST_CASE("a run restored before its first validation has no best step") {
   CHECK(std::isinf(copy.state.best_value));
 }
 
-TEST_CASE("a snapshot has its step, data, program version and config without process settings") {
+TEST_CASE("a snapshot has the step, data, program version, and config without process settings") {
   Run run(3);
   run.config.train.threads = 7;
   run.config.train.run_dir = "runs/here";
@@ -230,7 +231,7 @@ TEST_CASE("a snapshot has its step, data, program version and config without pro
   CHECK(dump_config(stored) == dump_config(Run(3).config));
 }
 
-TEST_CASE("arrays that do not fit are rejected with path, found and expected") {
+TEST_CASE("arrays that do not fit the run are rejected with their path and the expected array") {
   Run run(1), copy(2);
   const ArrayStore snapshot = run.snapshot();
   for (const char* path :
@@ -257,7 +258,7 @@ TEST_CASE("arrays that do not fit are rejected with path, found and expected") {
            {"parameters/output.bias", floats({7}, 7, nan), "found nan, expected finite numbers"},
            {"optimizer/first_moment/output.bias", floats({7}, 7, -inf), "found -inf, expected"},
            {"optimizer/second_moment/output.bias", floats({7}, 7, -1), "found -1, expected"}}) {
-    const auto& shown = path;  // clang 14 captures no structured binding
+    const auto& shown = path;  // clang 14 cannot capture structured bindings
     CAPTURE(shown);
     CHECK(contains(rejection(with(snapshot, path, array)), "file.h5: " + path + ": " + words));
   }

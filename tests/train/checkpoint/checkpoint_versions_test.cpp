@@ -20,7 +20,7 @@ using test::Workplace;
 
 const std::filesystem::path folder = test::source_folder() / "tests/regressions";
 
-/// A stored checkpoint, and losses of the program that wrote it.
+/// A stored checkpoint, and losses computed by the program that wrote it.
 struct StoredFile {
   std::string name;
   std::string held_out_loss;  ///< first digits
@@ -46,9 +46,9 @@ struct OldRun : Workplace {
   }
 };
 
-TEST_CASE("runs with checkpoints of every format version are evaluated and resumed") {
+TEST_CASE("runs with checkpoints of every format version can be evaluated and resumed") {
   for (const auto& [file, held_out_loss, next_loss] : stored_files) {
-    const auto& shown = file;  // clang 14 captures no structured binding
+    const auto& shown = file;  // clang 14 cannot capture structured bindings
     CAPTURE(shown);
     const OldRun run(file);
     const Outcome scores = run.run({"evaluate", "runs/old", "--examples", "0"});

@@ -50,7 +50,7 @@ TEST_CASE("a table has a heading, and each row fills the columns of its split") 
                            "1,1,validation,2,8,0,,,,4\n");
 }
 
-TEST_CASE("other scores of a task have their own columns, empty in training rows") {
+TEST_CASE("additional scores of a task have separate columns, which are empty in training rows") {
   MetricsTable table(std::vector<std::string>{"span_f1", "bleu_4"});
   const std::string heading = header.substr(0, header.size() - 1) + ",span_f1,bleu_4\n";
   table.add(training);
@@ -131,7 +131,7 @@ TEST_CASE("an invalid table is rejected with the number of the invalid line") {
            {header + training_row + "1,1,train,2\n", "line 3: found 4 fields, expected 10"},
            {header + "\n", "line 2: found 1 field,"},
            {header + "50,2,tr", "line 2: found the end of the table after '50,2,tr'"}}) {
-    const auto& shown = csv;  // clang 14 captures no structured binding
+    const auto& shown = csv;  // clang 14 cannot capture structured bindings
     CAPTURE(shown);
     CHECK(rejection(csv).starts_with(found));
   }

@@ -64,7 +64,7 @@ void change_buffers(const SmallModel& model) {
   }
 }
 
-TEST_CASE("parameters and buffers loaded from a file have the saved bits") {
+TEST_CASE("parameters and buffers loaded from a file are bit-identical to the saved values") {
   const TemporaryFolder folder;
   const SmallModel saved(1);
   change_buffers(saved);
@@ -93,7 +93,7 @@ TEST_CASE("values are converted to the element type of the model") {
   CHECK(back.values() == saved.values());
 }
 
-TEST_CASE("load_parameters lists all tensors that do not fit, before it changes the model") {
+TEST_CASE("load_parameters lists all tensors that do not fit and leaves the model unchanged") {
   const TemporaryFolder folder;
   const std::string path = folder / "model.h5";
   save_parameters(SmallModel(1).parameters, path);
@@ -127,10 +127,10 @@ TEST_CASE("load_parameters without strict loads tensors that fit and reports the
   CHECK(report.other_shape[0].name == "head.weight");
   CHECK(wider.parameters.find("norm.weight")->tensor.values<float>()[0] == 1.0F);  // as saved
   CHECK(wider.parameters.find("head.weight")->tensor.values<float>()[0] ==
-        static_cast<float>(head.values<double>()[0]) + 1.0F);  // as it was
+        static_cast<float>(head.values<double>()[0]) + 1.0F);  // unchanged
 }
 
-/// Trains the model with an optimizer, each step on other numbers.
+/// Trains the model with an optimizer, with different numbers in each step.
 void train(SmallModel& model, Optimizer& optimizer, int steps) {
   for (int i = 0; i < steps; ++i) {
     const RandomStream random = RandomStream(5).at(optimizer.steps());
@@ -174,7 +174,7 @@ TEST_CASE("training continues bit-identically from a file with parameters and op
   });
 }
 
-TEST_CASE("a file without an optimizer or with a different kind is rejected and changes nothing") {
+TEST_CASE("a file without this kind of optimizer is rejected and changes nothing") {
   const TemporaryFolder folder;
   SmallModel saved(1);
   Sgd sgd(saved.parameters.list(), {.momentum = 0.9});

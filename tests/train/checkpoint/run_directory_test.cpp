@@ -130,7 +130,7 @@ TEST_CASE("a newest checkpoint that cannot be opened is skipped and reported") {
     REQUIRE(newest->rejected.size() == 1);
     CHECK(newest->rejected[0].reason.find("cannot be read") != std::string::npos);
   }
-  for (const int error : {EMFILE, ENFILE, ENOMEM}) {  // these say nothing about the file
+  for (const int error : {EMFILE, ENFILE, ENOMEM}) {  // these errors are not caused by the file
     FaultyFileSystem files;
     files.failing_call = 0;
     files.error = error;
@@ -219,7 +219,7 @@ TEST_CASE("a save keeps a folder at the path of an old checkpoint and reports no
   CHECK(run.directory.steps() == Steps{10, 30});
 }
 
-TEST_CASE("a save returns the old checkpoints that cannot be deleted, and deletes the others") {
+TEST_CASE("a save deletes old checkpoints and returns those that cannot be deleted") {
   const MadeRun run({10, 20, 30});
   FaultyFileSystem files;
   files.fail_times("unlink", 1, EPERM);
@@ -322,7 +322,8 @@ TEST_CASE("only temporary files of crashed saves are removed") {
   CHECK(run.directory.remove_stray_temporaries().removed.empty());
 }
 
-TEST_CASE("a temporary file that cannot be deleted is reported, and the others are removed") {
+TEST_CASE(
+    "a temporary file that cannot be deleted is reported, and other temporary files are removed") {
   MadeRun run({10});
   run.add_file(".step-00000020.h5.tmp-17-0");
   run.add_file(".step-00000030.h5.tmp-17-0");

@@ -29,7 +29,7 @@ using test::TinyRun;
 
 std::string id_of(const Config& config) { return make_run_id(config, load_corpus(config.data)); }
 
-TEST_CASE("runs have the same id exactly if they compute the same results") {
+TEST_CASE("runs have the same id if and only if they compute the same results") {
   const std::string id = id_of(tiny_config());
   CHECK(id.size() == 16);
   CHECK(id.find_first_not_of("0123456789abcdef") == std::string::npos);
@@ -111,7 +111,7 @@ TEST_CASE("checkpoints and the config file of a run contain its id") {
   CHECK(recorded_run_id(run.directory()) == std::nullopt);
 }
 
-/// Why the newest checkpoint is skipped for the checkpoint of step `expected`.
+/// The reason for skipping the newest checkpoint in favor of the checkpoint of step `expected`.
 std::string reason_to_skip(const RunDirectory& directory, std::uint64_t expected) {
   const auto found = read_newest_of_run(directory);
   REQUIRE(found.has_value());

@@ -80,7 +80,7 @@ TEST_CASE("a second lock on a run directory is rejected with the pid of the hold
   CHECK(contains(rejection(files), "in use by another process"));
 }
 
-TEST_CASE("the destructor releases a lock, and its file remains") {
+TEST_CASE("the destructor releases a lock and keeps the lock file") {
   const TemporaryFolder folder;
   { const RunLock lock(folder.path()); }
   CHECK(std::filesystem::exists(folder / ".lock"));
@@ -106,7 +106,7 @@ TEST_CASE("a new holder replaces the whole text of the previous holder") {
   CHECK(text.find('x') == text.npos);
 }
 
-TEST_CASE("a symbolic link as lock file is rejected, and its target is not written") {
+TEST_CASE("a symbolic link as lock file is rejected, and its target is not changed") {
   const TemporaryFolder folder;
   std::ofstream(folder / "mine.txt") << "mine";
   std::filesystem::create_symlink("mine.txt", folder / ".lock");
@@ -128,7 +128,7 @@ TEST_CASE("a lock is held until its file is replaced") {
   CHECK_THROWS_AS(watched.require_held(), OutputError);
 }
 
-TEST_CASE("a deleted lock file is locked again, unless another process has locked a new one") {
+TEST_CASE("a deleted lock file is created and locked again, unless another process has done so") {
   const TemporaryFolder folder;
   RunLock lock(folder.path());
   std::filesystem::remove(folder / ".lock");
@@ -139,7 +139,7 @@ TEST_CASE("a deleted lock file is locked again, unless another process has locke
   CHECK_THROWS_AS(lock.require_held(), RunDirectoryInUse);
 }
 
-TEST_CASE("copies of a RunDirectory share its lock, and require_lock() needs lock() first") {
+TEST_CASE("copies of a RunDirectory share its lock, and require_lock() throws if it was lost") {
   const TemporaryFolder folder;
   RunDirectory directory(folder.path());
   CHECK_NOTHROW(directory.require_lock());
@@ -150,7 +150,7 @@ TEST_CASE("copies of a RunDirectory share its lock, and require_lock() needs loc
   CHECK_THROWS_AS(copy.require_lock(), RunDirectoryInUse);
 }
 
-TEST_CASE("a lock that cannot be created is an output error with a fitting hint") {
+TEST_CASE("a lock that cannot be created is an output error with a suitable hint") {
   const TemporaryFolder folder;
   CHECK_THROWS_AS(RunLock(folder / "none"), OutputError);
   for (const auto& [call, error, hint] :

@@ -78,7 +78,7 @@ TEST_CASE("the end of the log determines whether a run is finished, failed or st
   const std::string resuming = stamp + "resuming run at step 40 of 80\n";
   const std::string done = stamp + "done: 40 steps\n";
   for (const std::string& log : {error + steps, error + resuming, done + resuming}) {
-    CAPTURE(log);  // also of a run that was killed before its first step
+    CAPTURE(log);  // includes a run that was killed before its first step
     const RunState resumed = read_run_state(make_run(folder / "resumed", log));
     CHECK(resumed.phase == RunPhase::stopped);
     CHECK(resumed.problem.empty());
@@ -133,7 +133,7 @@ TEST_CASE("an unreadable file is reported as a problem of the run, and other fil
   CHECK(contains(read_run_state(run).problem, "metrics.csv"));
 }
 
-TEST_CASE("steps and best score of another program's run are read, with one line of problems") {
+TEST_CASE("steps and best score of another program's run are read, and problems fill one line") {
   const TemporaryFolder folder;
   const fs::path run = make_run(folder / "run", stamp + "step 3/40  epoch 1\n");
   write(

@@ -31,7 +31,7 @@ class Noise {
 
 constexpr double guessing = 5.0;
 
-/// The step, from 1, at which a run with these losses has diverged.
+/// The step, counted from 1, at which a run with these losses has diverged.
 std::optional<int> divergence_of(const std::function<double(int)>& loss, int steps,
                                  std::size_t window) {
   DivergenceWatch watch;
@@ -51,7 +51,7 @@ TEST_CASE("noise, spikes and a slow rise of the loss are not divergence") {
         divergence_of([&](int step) { return falling(step) + amplitude * noise(); }, 20000, 100));
   }
   const auto spiky = [&](int step) {
-    const bool spike = step % 1000 < 150;  // also after a short warm-up
+    const bool spike = step % 1000 < 150;  // includes spikes after a short warm-up
     return falling(step) + 0.1 * noise() + (spike ? 8.0 : 0.0);
   };
   CHECK_FALSE(divergence_of(spiky, 20000, 100));
@@ -135,7 +135,8 @@ TEST_CASE("the last step and the scheduled steps before it are averaged") {
   CHECK(steps_to_average(0, options) == Steps{0});
 }
 
-TEST_CASE("is_further_best() is true for the keep_best best validations, earlier ones first") {
+TEST_CASE(
+    "is_further_best() is true for the keep_best best validations, and prefers earlier ones") {
   TrainOptions options;
   const std::string csv = validated({{1, 3.0}, {2, 1.0}, {3, 2.0}, {4, 2.0}, {5, 2.5}}).csv();
   options.keep_best = 3;

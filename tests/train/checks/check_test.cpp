@@ -32,7 +32,7 @@ void check_all_pass(const Config& config) {
 
 TEST_CASE("a small model passes all checks") { check_all_pass(test::tiny_config()); }
 
-TEST_CASE("a small model with all other options passes all checks, in float64") {
+TEST_CASE("a small float64 model with many non-default options passes all checks") {
   Config config = test::tiny_config();
   config.model.norm = NormPlacement::post;
   config.model.activation = Activation::gelu;
@@ -69,7 +69,7 @@ TEST_CASE("checks use the loss of the network") {
   const double seven = compute_loss(large.copy(DType::float64), large.batch, {}) /
                        compute_loss(tiny_context().copy(DType::float64), large.batch, {});
   CHECK(seven == doctest::Approx(7.0));
-  CHECK(initial_loss(large).status == CheckStatus::passed);  // it is the cross entropy
+  CHECK(initial_loss(large).status == CheckStatus::passed);  // checks the cross entropy
 
   const CheckContext without_normalizer = context_with_loss(
       [](const Network& network, const Tensor& features, const Ids& labels, auto options) {

@@ -15,7 +15,8 @@ namespace tapestry::test {
 
 using Change = std::function<void(CheckedModel&)>;
 
-/// Six sentences of up to five tokens and the model of `config`. Each copy of the model is changed.
+/// Six sentences of up to five tokens and the model of `config`. Applies `change` to each copy of
+/// the model.
 inline CheckContext tiny_context(const Change& change = {}, const Config& config = tiny_config()) {
   const Corpus corpus = load_corpus(config.data);
   const NetworkSizes sizes{.source = corpus.source_vocabulary.size(),
@@ -49,7 +50,7 @@ using ChangeLogits = std::function<Tensor(const Tensor& logits, const TokenVecto
 /// Replaces the logits of a model, and its loss by their cross entropy.
 inline Change logits_changed(const ChangeLogits& f) {
   return [f](CheckedModel& model) {
-    const auto last = std::make_shared<TokenVectors>();  // that the features were computed from
+    const auto last = std::make_shared<TokenVectors>();  // input of the features
     model.features = [last, whole = model.features](const TokenVectors& read,
                                                     const NetworkInput& input, const Mode& mode) {
       *last = read;

@@ -75,7 +75,7 @@ const Change counts_columns = logits_changed([](const Tensor& logits, const Toke
   return scale(logits, 1.0 + 1e-6 * static_cast<double>(read.source.shape()[1]));
 });
 
-/// The loss with other labels or options.
+/// The loss with different labels or options.
 Change loss_with(const std::function<void(Ids& labels, CrossEntropyOptions& options)>& change) {
   return [change](CheckedModel& model) {
     model.loss = [change, whole = model.loss](const Tensor& features, const Ids& labels,
@@ -143,7 +143,7 @@ void cuts_a_parameter(CheckedModel& model) {
       model);
 }
 
-TEST_CASE("each check fails for models that lack its property, and reports where") {
+TEST_CASE("each check fails for models that lack its property, and reports the place") {
   const struct {
     CheckResult (*check)(const CheckContext&);
     Change change;
@@ -208,7 +208,7 @@ TEST_CASE("initial_loss fails for a model that reads its labels") {
   CHECK(initial_loss(context).status == CheckStatus::failed);
 }
 
-TEST_CASE("a check is skipped where it has nothing to compare or to expect") {
+TEST_CASE("a check is skipped if it has nothing to compare or no expected value") {
   CheckContext one = tiny_context();
   one.batch = select_rows(one.batch, 0, 1);
   one.max_source_length = one.batch.source_length;
@@ -253,13 +253,13 @@ TEST_CASE("checks of independence print the numbers of examples, positions and c
   context.batch = select_rows(context.batch, 0, 2);
   context.causal = false;
   CHECK(causality(context).details.starts_with("d(logits)/d(padding) is exactly 0 (2 examples, "));
-  // No more columns than the model has positions.
+  // At most as many columns as the model has positions.
   context = tiny_context();
   context.max_source_length = context.max_target_length = context.batch.source_length;
   CHECK(contains(padding(context).details, "0 + 0 more columns change the logits by 0"));
 }
 
-TEST_CASE("checks of reproducibility print what they compare, and restore the threads") {
+TEST_CASE("checks of reproducibility print what they compare, and restore the number of threads") {
   CheckContext context = tiny_context();
   context.large_batch = select_rows(context.large_batch, 0, 7);
   context.batch = select_rows(context.batch, 0, 5);

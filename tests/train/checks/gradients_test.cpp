@@ -78,7 +78,7 @@ TEST_CASE("the first wrong operation in JSON has its place, its inputs and the r
   CHECK(object_of(report).at("first_wrong") == expected);
 }
 
-TEST_CASE("the verdict is the worst of the rows") {
+TEST_CASE("the verdict is the worst verdict of any row") {
   using enum GradcheckVerdict;
   const auto verdict = [](std::initializer_list<GradcheckVerdict> verdicts) {
     GradcheckReport report{.rows = {}, .first_wrong = {}};

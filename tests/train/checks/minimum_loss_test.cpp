@@ -28,7 +28,7 @@ TEST_CASE("the minimum loss is 0 if every prefix has one next token") {
 }
 
 TEST_CASE("the minimum loss of a prefix with two next tokens is their entropy") {
-  // After 4: 5 or 6, once each; from there on everything is clear.
+  // After 4: 5 or 6, once each; all later tokens are certain.
   CHECK(minimum_loss(windows({{4, 5, 7}, {4, 6, 8}}), true) == Approx(2 * std::log(2.0) / 4));
   // 5 is twice as frequent as 6.
   CHECK(minimum_loss(windows({{4, 5}, {4, 5}, {4, 6}}), true) ==
@@ -50,7 +50,7 @@ TEST_CASE(
   CHECK(minimum_loss(batch, false) == Approx(2 * std::log(2.0) / 4));
 }
 
-TEST_CASE("minimum loss: rows differ by their source or pixels") {
+TEST_CASE("the minimum loss distinguishes rows by their source or pixels") {
   const std::vector<Example> pairs = {{{4}, {5}}, {{6}, {7}}, {{4}, {8}}};
   CHECK(minimum_loss(make_batch(pairs, Rows{0, 1}), true) == 0.0);
   CHECK(minimum_loss(make_batch(pairs, Rows{0, 2}), true) == Approx(2 * std::log(2.0) / 4));

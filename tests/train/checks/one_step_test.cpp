@@ -7,7 +7,7 @@
 #include "tests/train/checks/context.h"
 #include "train/checks/one_step.h"
 
-/// Comparisons of the checks.
+/// Tests the comparisons that the checks use.
 namespace tapestry {
 namespace {
 

@@ -78,7 +78,7 @@ TEST_CASE("a domain of any kind parses, prints and describes its values") {
   CHECK(Domain(FilePaths()).print(FileList()) == "\"\"");
 }
 
-TEST_CASE("other notations of a value are read as the same value") {
+TEST_CASE("all notations of a value are parsed as the same value") {
   const struct {
     Domain domain;
     std::string text, printed;
@@ -188,7 +188,7 @@ TEST_CASE("list_in_words() joins words with commas and a final or") {
   CHECK(list_in_words({"a", "b", "c"}) == "a, b or c");
 }
 
-TEST_CASE("a domain describes its values: their words, and whether they are paths, lists or text") {
+TEST_CASE("a domain lists its words and states whether its values are paths, lists or text") {
   CHECK(Domain(any_of<OptimizerKind>()).words() == Texts{"sgd", "adam", "adamw"});
   CHECK(Domain(Flag()).words() == Texts{"true", "false"});
   CHECK(Domain(Text()).words().empty());

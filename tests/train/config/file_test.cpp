@@ -36,7 +36,7 @@ TEST_CASE("a config file is read without changes") {
   CHECK(read_config_file(folder.write("empty.yaml", "")).empty());
 }
 
-TEST_CASE("a path that is not a readable file, or too large, is rejected without blocking") {
+TEST_CASE("unreadable or too large files, folders and pipes are rejected without blocking") {
   const test::TemporaryFolder folder;
   const std::string base = folder.path().string();
   const std::string socket = base + "/socket", pipe = base + "/pipe";
@@ -60,7 +60,7 @@ TEST_CASE("a path that is not a readable file, or too large, is rejected without
   };
   for (const auto& row : rows) {
     CAPTURE(row.path);
-    if (row.path == secret && ::geteuid() == 0) continue;  // root reads everything
+    if (row.path == secret && ::geteuid() == 0) continue;  // root can read every file
     const std::string text = rejection(row.path);
     CHECK(text.starts_with(row.path + ": "));
     CHECK_MESSAGE(test::contains(text, row.reason), text);
@@ -112,7 +112,7 @@ TEST_CASE("relative paths in a config are relative to data.folder of the config 
         (folder.path() / "train.de").string());
 }
 
-TEST_CASE("another data.folder moves the data files of a run, except those outside of it") {
+TEST_CASE("changing data.folder moves the paths of a run's data files in the old folder") {
   const std::string stored =
       "data:\n"
       "  task: parallel_text\n"

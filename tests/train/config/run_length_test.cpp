@@ -31,7 +31,8 @@ TEST_CASE("a percentage refers to train.steps, wherever the config sets it") {
   CHECK_FALSE(describe_percentages(Config()).has_value());
 }
 
-TEST_CASE("percentages are rounded to the nearest number, to 0 only for the warm-up of a cosine") {
+TEST_CASE(
+    "percentages are rounded to whole steps, to 0 only for the warm-up of a cosine schedule") {
   const auto warmup = [](const std::string& kind, const std::string& percent,
                          const std::string& steps) {
     return with_schedule("kind: " + kind + ", warmup_steps: " + percent, {"train.steps=" + steps})
@@ -47,7 +48,7 @@ TEST_CASE("percentages are rounded to the nearest number, to 0 only for the warm
   CHECK(config.train.log_every == 1);
 }
 
-TEST_CASE("an override replaces a number with a percentage and the reverse") {
+TEST_CASE("an override can replace a number with a percentage and vice versa") {
   CHECK(with_schedule("kind: cosine, warmup_steps: 5%", {"schedule.warmup_steps=7"})
             .schedule.warmup_steps == 7);
   CHECK(with_schedule("kind: cosine, warmup_steps: 7", {"schedule.warmup_steps=5%"})
@@ -64,7 +65,7 @@ TEST_CASE("only step counts may be percentages") {
   CHECK_THROWS_AS(with_schedule("kind: cosine", {"train.batch_size=5%"}), ConfigError);
 }
 
-TEST_CASE("a resumed run keeps the step counts of percentages in a file unless overridden") {
+TEST_CASE("a resumed run keeps step counts from percentages in its file unless overridden") {
   const Config before = with_schedule("kind: cosine, warmup_steps: 5%, decay_steps: 100%");
   const auto kept = [&](const std::vector<std::string>& overrides,
                         const std::vector<std::string>& allowed = {}) {
@@ -77,7 +78,7 @@ TEST_CASE("a resumed run keeps the step counts of percentages in a file unless o
   CHECK(kept({"train.steps=4000"}).step_percentages.empty());
   CHECK(kept({"train.steps=4000"}, {"schedule.decay_steps"}).schedule.decay_steps == 4000);
   CHECK(kept({"train.steps=4000", "schedule.warmup_steps=5%"}).schedule.warmup_steps == 200);
-  // The percentages of another kind of schedule are resolved again.
+  // The percentages of a different kind of schedule are resolved again.
   Config other = with_schedule("kind: inverse_sqrt, warmup_steps: 10%");
   keep_resolved_percentages(other, before, {"schedule.kind"});
   CHECK(other.schedule.warmup_steps == 200);
@@ -110,7 +111,7 @@ TEST_CASE("a resumed run does the remaining steps of its epochs") {
   CHECK(steps_of(parsed("epochs: 3, accumulate: 2"), 3, 2, {.epoch = 1, .batch = 1}) == 5);
 }
 
-TEST_CASE("epochs and steps exclude each other, and an override replaces either in the file") {
+TEST_CASE("epochs and steps exclude each other, and an override of one replaces the other") {
   CHECK_THROWS_AS(parsed("steps: 5, epochs: 3"), ConfigError);
   CHECK_THROWS_AS(parsed("seed: 1", {"train.steps=5", "train.epochs=3"}), ConfigError);
   CHECK(parsed("steps: 5", {"train.epochs=3"}).train.epochs == 3);
@@ -119,7 +120,7 @@ TEST_CASE("epochs and steps exclude each other, and an override replaces either 
   CHECK(parsed("steps: 5, epochs: 0").train.steps == 5);
 }
 
-TEST_CASE("percentages refer to the steps of the epochs") {
+TEST_CASE("with train.epochs, percentages refer to the number of steps of all epochs") {
   Config config =
       parsed("epochs: 10", {}, "schedule: {kind: cosine, warmup_steps: 20%, decay_steps: 50%}\n");
   resolve_epochs(config, 10);

@@ -153,8 +153,7 @@ TEST_CASE("the JSON Schema accepts every shipped config") {
   CHECK_FALSE(accepts(schema, {{"model", 64}}));
 }
 
-TEST_CASE(
-    "the JSON Schema accepts the values of each key that the program accepts, and no others") {
+TEST_CASE("the JSON Schema accepts a value of a key if and only if the program accepts it") {
   const Json schema = Json::parse(config_schema());
   std::set<std::string> values = split(
       "0 1 2 3 64 65536 1000001 1.5 -1 -0.5 0.5 0.99 0.98 1e-3 100.5 abc true false none dropout "

@@ -45,7 +45,7 @@ TEST_CASE("the edit distance counts insertions, deletions, replacements and swap
   for (const auto& row : rows) CHECK(edit_distance(row.a, row.b) == row.distance);
 }
 
-TEST_CASE("the closest candidate is suggested, the first of equally close ones") {
+TEST_CASE("the closest candidate is suggested, or the first if several are equally close") {
   const std::vector<std::string> keys{"steps", "beta1", "beta2", "seed", "dropout", "dtype"};
   const std::string longest(64, 'a');
   CHECK(closest("beta2x", keys) == "beta2");

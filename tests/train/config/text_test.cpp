@@ -26,7 +26,7 @@ TEST_CASE("the first bad character is reported") {
   CHECK(find_bad_character("ab\xc3", true)->offset == 2);
 }
 
-TEST_CASE("a carriage return without a line feed is also a bad character in several lines") {
+TEST_CASE("a carriage return without a line feed is a bad character even in multi-line text") {
   CHECK(find_bad_character("a\r\nb\rc", true)->offset == 4);
   CHECK(find_bad_character("a\r", true)->offset == 1);
   CHECK(find_bad_character("a\r\n", false)->offset == 1);

@@ -74,7 +74,7 @@ TEST_CASE("keys and values have their line and column, in characters from 1") {
   CHECK(number.length == 2);
 }
 
-TEST_CASE("values of every notation are read as text") {
+TEST_CASE("values in every notation are read as text") {
   const Read yaml = read(
       "a:\n  b: 010\n  c: .nan\n  d: 'it''s'\n  e: \"q\\\"\\u00e9\"\n  f: x # no\n  g: \"\"\n"
       "  h: one\n    two\n  i: >-\n    three\n");
@@ -92,7 +92,7 @@ TEST_CASE("describe() names every kind of node") {
   CHECK(describe(yaml.sections[1].value) == "nothing");
 }
 
-TEST_CASE("an alias has the value of its anchor and its own place") {
+TEST_CASE("an alias has the value of its anchor but a separate place") {
   const Read yaml = read("a:\n  b: &n 500\n  c: *n\n  d: [*n, 2]\ne: {f: *n, g: 1}\n");
   CHECK(yaml.errors.empty());
   REQUIRE(yaml.entries.size() == 5);
@@ -105,7 +105,7 @@ TEST_CASE("an alias has the value of its anchor and its own place") {
   CHECK(yaml.entries[3].value_place.column == 8);
 }
 
-TEST_CASE("a merge key adds the keys of a map that are not set otherwise") {
+TEST_CASE("a merge key adds the keys of a map unless they are set elsewhere") {
   const Read yaml = read(
       "x-a: &a\n  b: 1\n  c: 2\nx-d: &d {c: 3, e: 4}\nf:\n  c: 5\n  <<: *a\n"
       "g:\n  <<: [*d, *a]\n  e: 6\n");
@@ -116,7 +116,7 @@ TEST_CASE("a merge key adds the keys of a map that are not set otherwise") {
   CHECK(yaml.entries[5].key_place.line == 2);  // where it is written
 }
 
-TEST_CASE("a merge key takes a map or a list of maps, and endless merges are rejected") {
+TEST_CASE("a merge key accepts a map or a list of maps, and endless merges are rejected") {
   for (const char* no_map : {"a:\n  <<: 1\n", "a:\n  <<: [1]\n"}) {
     check_errors(read(no_map).errors, {{"x:2:3", "<<", {"a map or a list of maps"}}});
   }

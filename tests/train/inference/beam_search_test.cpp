@@ -39,7 +39,7 @@ std::vector<std::vector<Hypothesis>> search(const Model& model, const Sentences&
 
 }  // namespace
 
-TEST_CASE("a beam of one takes the most likely token at each step") {
+TEST_CASE("a beam of size 1 chooses the most likely token at each step") {
   for (const std::uint64_t seed : {1, 2, 3}) {
     const Model model = random_model(seed);
     const auto found = search(model, sources, {.max_length = 6});
@@ -83,7 +83,8 @@ TEST_CASE("scores are the log-probabilities of a forward pass, with length norma
 }
 
 TEST_CASE("a beam as wide as the number of hypotheses finds the most likely outputs") {
-  // Outputs of up to 3 of the tokens 0 to 5 except <eos>: 1 + 5 + 25, and 125 that are cut.
+  // Outputs of up to 3 of the tokens 0 to 5 except <eos>: 1 + 5 + 25, and 125 that reach the
+  // maximum length.
   for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
     const Model model = random_model(seed, 6);
     const Sentence source{4, 5};
@@ -160,7 +161,7 @@ TEST_CASE("outputs have the same bits on any number of threads") {
   }
   check({.beam_size = 3, .num_best = 3, .no_repeat_ngram = 2});
   check({.num_best = 3, .sampling = SamplingOptions{.top_p = 0.9, .seed = 2}});
-  // An error of one of the searches reaches the caller.
+  // An exception in one search is rethrown to the caller.
   std::vector<SearchInput> inputs;
   for (const Sentence& source : many) inputs.push_back({.source = source});
   inputs[20].prefix = {1000};
@@ -192,7 +193,8 @@ TEST_CASE("outputs have at least min_length tokens") {
 }
 
 TEST_CASE("the length penalty prefers longer outputs") {
-  // <eos> has probability 0.4 and token 7 0.6 at each step: "" has 0.4, "7" 0.24, and "7 7" 0.144.
+  // At each step, <eos> has probability 0.4 and token 7 has 0.6: "" has 0.4, "7" 0.24, and "7 7"
+  // 0.144.
   std::vector<double> scores(hand_made_vocabulary, -1000.0);
   scores[eos_id] = std::log(0.4);
   scores[7] = std::log(0.6);
@@ -223,7 +225,7 @@ TEST_CASE("logits that are NaN give no outputs") {
   CHECK(beam_search(*model.network, test::random_model_positions, {{4}}).front().empty());
   CHECK(decode(*model.network, test::random_model_positions, {{4}}, {.beam_size = 2}) ==
         Sentences{{}});
-  // <eos> is among the first ids, which are the best ones of logits that are all NaN.
+  // <eos> is among the first ids, which are ranked best if all logits are NaN.
   for (const std::size_t beam : {4, 6}) {
     CHECK(beam_search(*model.network, test::random_model_positions, {{4}}, {.beam_size = beam})
               .front()
@@ -231,7 +233,7 @@ TEST_CASE("logits that are NaN give no outputs") {
   }
 }
 
-TEST_CASE("tokens of probability 0 are in no output") {
+TEST_CASE("outputs never contain tokens with probability 0") {
   std::vector<double> scores(hand_made_vocabulary, -std::numeric_limits<double>::infinity());
   scores[7] = 1.0;
   const Model model = model_with_scores(scores);
@@ -266,7 +268,7 @@ TEST_CASE("options outside their range are rejected") {
       {"repetition_penalty is inf", sampled({.repetition_penalty = infinity})},
   };
   for (const auto& [words, options] : wrong) {
-    const auto& shown = words;  // clang 14 captures no structured binding
+    const auto& shown = words;  // clang 14 cannot capture structured bindings
     CAPTURE(shown);
     std::string message = "no error";
     try {

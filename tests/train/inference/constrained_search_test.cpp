@@ -12,7 +12,7 @@
 #include "tests/train/inference/random_model.h"
 #include "train/inference/beam_search.h"
 
-/// Forced prefixes, forbidden tokens, sequences that must not repeat, and batches by tokens.
+/// Tests forced prefixes, forbidden tokens, repeated sequences, and batches limited by tokens.
 namespace tapestry {
 namespace {
 
@@ -72,7 +72,7 @@ TEST_CASE("outputs start with their prefix, whose probability is included") {
   }
 }
 
-TEST_CASE("a prefix is not cut by max_length, and one that leaves no room is rejected") {
+TEST_CASE("max_length does not cut a prefix, and a prefix that leaves no room is rejected") {
   const Model model = random_model(1);
   const Sentence prefix(5, 7);
   const auto found = search_one(model, {.source = {4}, .prefix = prefix}, {.max_length = 2});
@@ -116,7 +116,7 @@ TEST_CASE("outputs have no forbidden tokens, and have the log-probabilities of t
   }
 }
 
-TEST_CASE("a wide beam finds the most likely output that is allowed") {
+TEST_CASE("a wide beam finds the most likely allowed output") {
   const Model model = random_model(2);
   const Sentence source{4, 5};
   const Hypothesis best = test::all_outputs(model, source, {5, 8}, 3).front();
@@ -127,7 +127,7 @@ TEST_CASE("a wide beam finds the most likely output that is allowed") {
   CHECK(found.log_probability == Approx(best.log_probability).epsilon(1e-9));
 }
 
-TEST_CASE("<eos> is allowed although it is forbidden, but not before min_length") {
+TEST_CASE("forbidding <eos> has no effect, and <eos> never occurs before min_length") {
   std::vector<double> scores(hand_made_vocabulary, 0.0);
   scores[5] = 2.0;
   const Model model = model_with_scores(scores);
@@ -175,14 +175,14 @@ TEST_CASE("batches have no more source tokens than batch_tokens, with padding") 
     }
     mutable std::vector<std::size_t> sizes;
   };
-  const test::Threads one(1);  // others would search, and record, batches at the same time
+  const test::Threads one(1);  // more threads would search and record batches at the same time
   const Model model = random_model(6);
   const Recording network(*model.network);
   beam_search(network, test::random_model_positions, test::some_sources, {.batch_tokens = 12});
   CHECK(network.sizes == std::vector<std::size_t>{7, 12, 9});
 }
 
-TEST_CASE("the number of sources of a batch is limited by the size of their logits") {
+TEST_CASE("the number of sources in a batch is limited by the size of their logits") {
   CHECK(bounded_batch_size({.beam_size = 5, .batch_size = 2048}, 32'000) == 419);
   CHECK(bounded_batch_size({.beam_size = 1, .batch_size = 2048}, 32'000) == 2048);
   CHECK(bounded_batch_size({.beam_size = 1000, .batch_size = 64}, 1'000'000) == 1);

@@ -19,7 +19,7 @@ namespace {
 
 using doctest::Approx;
 
-/// Gives 4 the probability 1/2, <eos> 1/4, 5 and 6 1/8 each, at every position.
+/// At every position, token 4 has probability 1/2, <eos> 1/4, and 5 and 6 have 1/8 each.
 Model model_with_known_odds() {
   std::vector<double> scores(7, -1000.0);
   scores[eos_id] = std::log(0.25);
@@ -40,7 +40,7 @@ TEST_CASE("loss, perplexity and token accuracy are means over tokens with <eos>,
   CHECK(scores.token_accuracy == 0.4);
 }
 
-TEST_CASE("classes are scored once per example, and the most likely one is returned") {
+TEST_CASE("classes are scored once per example, and the most likely class is returned") {
   Model model = test::make_model("vision_transformer",
                                  {.d_model = 4,
                                   .num_heads = 1,
@@ -170,7 +170,7 @@ TEST_CASE("scores of 0 sentences are 0") {
 }
 
 TEST_CASE("the loss of an example is the sum over its labels, in the order of the examples") {
-  // Gives 4 the probability 1/2, <eos> and 5 each 1/4, at every position.
+  // At every position, token 4 has probability 1/2, and <eos> and 5 have 1/4 each.
   std::vector<double> scores(6, -1000.0);
   scores[4] = std::log(0.5);
   scores[eos_id] = scores[5] = std::log(0.25);
@@ -199,7 +199,7 @@ TEST_CASE("the loss of an example is the sum over its labels, in the order of th
   CHECK(ExampleLoss{}.mean() == 0.0);
 }
 
-TEST_CASE("the greatest losses are sorted, NaN first and equal ones in order") {
+TEST_CASE("the greatest losses are sorted, NaN first, and equal losses keep their order") {
   const std::vector<ExampleLoss> losses{{.example = 0, .sum = 2, .labels = 1},
                                         {.example = 1, .sum = 9, .labels = 9},
                                         {.example = 2, .sum = std::nan(""), .labels = 1},

@@ -97,7 +97,7 @@ TEST_CASE("layers of cross-attention are named in the order of the decoder") {
                   std::invalid_argument);
 }
 
-TEST_CASE("a token is aligned with the source token of most attention, averaged over heads") {
+TEST_CASE("a token is aligned with the source token of the highest mean attention over heads") {
   const Model model = random_model(2);
   std::vector<std::vector<std::size_t>> of_layers;
   for (const std::string& layer : cross_attention_layers(*model.network)) {
@@ -156,7 +156,7 @@ TEST_CASE("words begin with a piece that begins with a space") {
   CHECK(word_indices(words, Sentence{4, 5, 6, 5, 1}) == Indices{0, 1, 2, 3, 4});
 }
 
-TEST_CASE("words are linked if any of their tokens are aligned, once") {
+TEST_CASE("two words are linked once if any of their tokens are aligned") {
   const std::vector<WordLink> links = link_words({3, 0, 1, 2, 0}, {0, 0, 1, 2}, {0, 0, 1, 1, 1});
   CHECK(links == std::vector<WordLink>{{.target = 0, .source = 0},
                                        {.target = 0, .source = 2},

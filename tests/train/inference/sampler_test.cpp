@@ -46,7 +46,7 @@ Model random_model() {
                                   .max_length = 6},
                                  {.source = 11, .target = 11}, DType::float64, 3);
   Tensor weight = model.parameters.find("output.weight")->tensor;
-  for (double& value : weight.mutable_values<double>()) value *= 3.0;  // far from even odds
+  for (double& value : weight.mutable_values<double>()) value *= 3.0;  // uneven odds
   return model;
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("at a temperature of about 0 the most likely token is drawn") {
   }
 }
 
-TEST_CASE("top_k keeps the k most likely tokens in proportion") {
+TEST_CASE("top_k keeps the k most likely tokens and their relative probabilities") {
   CHECK(draw({.top_k = 1}, nearly_one) == 1);
   CHECK(draw({.top_k = 2}, 0.571) == 1);
   CHECK(draw({.top_k = 2}, 0.572) == 3);
@@ -101,7 +101,7 @@ TEST_CASE("top_k keeps the k most likely tokens in proportion") {
   CHECK(draw({.top_k = 100}, nearly_one) == 0);
 }
 
-TEST_CASE("top_p keeps the fewest most likely tokens of that probability") {
+TEST_CASE("top_p keeps the smallest set of most likely tokens with this total probability") {
   CHECK(draw({.top_p = 1e-9}, nearly_one) == 1);
   CHECK(draw({.top_p = 0.39}, nearly_one) == 1);
   CHECK(draw({.top_p = 0.41}, nearly_one) == 3);
@@ -129,7 +129,7 @@ TEST_CASE("draws from a large vocabulary equal draws after a complete sort") {
   constexpr std::size_t words = 3000;
   std::vector<double> scores(words);
   for (std::size_t i = 0; i < words; ++i) {
-    scores[i] = static_cast<double>((i * 7919) % 500) / 100;  // each six times
+    scores[i] = static_cast<double>((i * 7919) % 500) / 100;  // each score occurs six times
   }
   std::vector<std::size_t> ranked(words);
   std::iota(ranked.begin(), ranked.end(), std::size_t{0});
@@ -157,7 +157,7 @@ TEST_CASE("draws from a large vocabulary equal draws after a complete sort") {
   }
 }
 
-TEST_CASE("a token of probability 0 is never drawn, in spite of rounding") {
+TEST_CASE("a token with probability 0 is never drawn, despite rounding") {
   for (std::size_t words = 1; words <= 2000; ++words) {
     std::vector<double> even(words + 1, 0.0);
     even[0] = -infinity;
@@ -167,7 +167,7 @@ TEST_CASE("a token of probability 0 is never drawn, in spite of rounding") {
   }
 }
 
-TEST_CASE("generated text depends on prompt, options and seed, and a longer text begins the same") {
+TEST_CASE("generated text depends on prompt, options and seed, and a longer text extends it") {
   const Model model = random_model();
   const Line text = generated(model, {4, 5}, 30, {});
   CHECK(text.size() == 30);
@@ -187,7 +187,7 @@ struct WindowCase {
   std::size_t max_tokens;
 };
 
-TEST_CASE("a token is drawn after the last tokens that fit the window, which are penalized") {
+TEST_CASE("a draw uses and penalizes only the last tokens that fit the window") {
   const Model model = random_model();
   const auto& network = model.as<LanguageModel>();
   const Line few = {4, 5, 6, 7}, many = {10, 9, 8, 4, 5, 6, 7, 5};

@@ -41,10 +41,10 @@ class WaitingFileSystem : public FileSystem {
  public:
   /// The first checkpoint is renamed when this is true, or after max_wait.
   std::function<bool()> may_rename = [] { return true; };
-  int error = 0;                ///< if not 0, this rename fails with it
+  int error = 0;                ///< if not 0, the first rename fails with this error
   std::atomic<int> renames{0};  ///< of checkpoints
   std::atomic<bool> has_waited{false};
-  std::atomic<int> files{0}, max_files{0};  ///< of checkpoints, open for writing at once
+  std::atomic<int> files{0}, max_files{0};  ///< checkpoints open for writing
 
   int open(const char* path, int flags, mode_t mode) override {
     if (contains(path, ".h5.tmp-")) max_files = std::max<int>(max_files, ++files);
@@ -72,7 +72,7 @@ class WaitingFileSystem : public FileSystem {
   }
 };
 
-/// A run on such a file system.
+/// A run on a WaitingFileSystem.
 struct SlowRun {
   SlowRun() {
     directory.create();
@@ -105,7 +105,7 @@ struct SlowRun {
   Progress progress{nullptr, 0, tiny_steps};
 };
 
-/// Saves at 3, 6, 9 and 12, the last; every step has a line in the log.
+/// Saves at steps 3, 6, 9 and 12 (the last step); every step has a line in the log.
 Config saving_four_times() {
   Config config = tiny_config();
   config.data.generated.validation_size = 0;
@@ -160,7 +160,7 @@ TEST_CASE("a run that stops finishes the save in progress, and then saves its la
   CHECK(run.directory.steps() == std::vector<std::uint64_t>{3, 4});
 }
 
-TEST_CASE("a run that stops while its step is saved saves it once, or again if that fails") {
+TEST_CASE("a run that stops while its last step is saved repeats the save only if it fails") {
   for (const int error : {0, EIO}) {
     CAPTURE(error);
     SlowRun run;
@@ -241,7 +241,7 @@ TEST_CASE("a run that ends with an error finishes the save in progress first") {
 
 TEST_CASE("a rollback uses the checkpoint that is being saved when a step fails") {
   Config config = saving_at_the_start();
-  config.train.batch_size = config.train.accumulate = 1;  // some steps have the symbol
+  config.train.batch_size = config.train.accumulate = 1;  // some steps contain the symbol
   config.train.steps = 20;
   config.train.max_nan_steps = 20;
   config.train.save_every = 1;
@@ -269,7 +269,8 @@ TEST_CASE("a rollback uses the checkpoint that is being saved when a step fails"
   CHECK(end_of_run_on(slow) == end_of_run_on(posix_file_system()));
 }
 
-TEST_CASE("rank 0 writes a checkpoint while all processes train, and all know its result") {
+TEST_CASE(
+    "rank 0 writes a checkpoint while all processes train, and all processes know the result") {
   Config config = saving_four_times();
   TinyRun sound;
   sound.train(config);

@@ -59,7 +59,7 @@ TEST_CASE("prefetched steps are bit-identical to steps prepared on demand") {
   }
 }
 
-TEST_CASE("any position can be taken after any steps were prepared ahead") {
+TEST_CASE("batches at any position can be requested after any steps were prepared") {
   const Config config = masked_config();
   const Corpus corpus = load_corpus(config.data);
   BatchLoader ahead(corpus, config, always), now(corpus, config);
@@ -71,7 +71,7 @@ TEST_CASE("any position can be taken after any steps were prepared ahead") {
   }
 }
 
-TEST_CASE("an epoch can be measured while batches of another are prepared") {
+TEST_CASE("an epoch can be measured while batches of another epoch are prepared") {
   const Config config = tiny_config();
   const Corpus corpus = load_corpus(config.data);
   BatchLoader loader(corpus, config, always);
@@ -83,7 +83,7 @@ TEST_CASE("an epoch can be measured while batches of another are prepared") {
   }
 }
 
-TEST_CASE("cancel() ends a loader at once on either thread, and it can be used afterwards") {
+TEST_CASE("cancellation stops a loader immediately on either thread, and it remains usable") {
   Config config = masked_config();
   config.train.accumulate = 300;
   const Corpus corpus = load_corpus(config.data);
@@ -133,7 +133,7 @@ TEST_CASE("a step is prepared in the background, and its error is thrown to the 
     loader.take({0, 0}, true);
     while (!loader.is_ready()) std::this_thread::yield();
     std::vector<Example> none;
-    none.swap(corpus.train);  // the second step has been made of them, the third cannot be
+    none.swap(corpus.train);  // the second step is already prepared, the third cannot be
     CHECK(to_text(loader.take(second, true)) == to_text(expected));
     CHECK_THROWS_AS(loader.take(expected.next, true), std::out_of_range);
     none.swap(corpus.train);

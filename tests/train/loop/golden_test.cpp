@@ -35,7 +35,7 @@ TransformerOptions options_of(NormPlacement norm, Activation activation, TiedEmb
           .tie_embeddings = tie};
 }
 
-/// The ids of batch b out of an input of ids (batches, rows, length).
+/// The ids of batch b of an input of shape (batches, rows, length).
 Ids ids_of(const Golden& file, const std::string& name, std::size_t b) {
   const std::size_t length = file.at("input/" + name).shape().back();
   const std::vector<std::int32_t> all = file.integers(name);

@@ -25,7 +25,7 @@ LiveValues values() {
   return values;
 }
 
-TEST_CASE("a live line has bar, step, smoothed loss, best score, speed, time, memory and curve") {
+TEST_CASE("a live line shows bar, step, smoothed loss, best score, speed, time, memory and curve") {
   CHECK(live_line(values(), 200, true) ==
         "[##--------]  step 250/1000  loss 1.2500  best loss 1.5000  31,672 tokens/s  0:01:20 "
         "left  120 MB  " +
@@ -55,13 +55,13 @@ TEST_CASE("the least important parts are left out of a narrow line") {
   }
 }
 
-TEST_CASE("a bar shows the share of the steps that is done") {
+TEST_CASE("a bar shows the share of completed steps") {
   CHECK(progress_bar(0, 100) == "[----------]");
   CHECK(progress_bar(99, 100) == "[#########-]");
   CHECK(progress_bar(0, 0) == "[##########]");
 }
 
-TEST_CASE("a sparkline is between the smallest and the largest value") {
+TEST_CASE("a sparkline is scaled from the smallest to the largest value") {
   CHECK(sparkline(std::vector<double>{7, 0, 1, 6}, 10) == "█▁▂▇");
   CHECK(sparkline(std::vector<double>{8, 6, 0, 0}, 2) == "█▁");
   CHECK(sparkline(std::vector<double>{1, 1, 1}, 10) == "▁▁▁");

@@ -39,7 +39,7 @@ Model model_of(const Config& config, const Corpus& corpus) {
           config.train.seed};
 }
 
-TEST_CASE("parameters are counted as the model makes them, for every choice") {
+TEST_CASE("the parameter count equals the parameters of the created model, for every option") {
   using enum TiedEmbeddings;
   for (const auto norm : {NormPlacement::pre, NormPlacement::post}) {
     for (const auto positions : {PositionKind::sinusoidal, PositionKind::learned}) {
@@ -102,7 +102,7 @@ TEST_CASE("memory of state, validation and saving follows from shapes, vocabular
     CHECK(need_of_model(config, corpus).state ==
           (4 + static_cast<std::uint64_t>(sums)) * parameters + constants);
   }
-  // The sums that wait in a process, and its parts of the sums of the other processes.
+  // The pending sums of a process, and its shards of the sums of the other processes.
   for (const auto& [processes, waiting] : {std::pair(2, 2), std::pair(4, 1), std::pair(8, 0)}) {
     const auto p = static_cast<std::uint64_t>(processes);
     const std::uint64_t sums =
@@ -110,7 +110,7 @@ TEST_CASE("memory of state, validation and saving follows from shapes, vocabular
     CHECK(need_of_model(config, corpus, p).state ==
           std::max(2 * parameters + 2 * parameters / p + sums, 3 * parameters) + constants);
   }
-  // Rank 0 has the first of 3 micro-batches, rank 1 the other two, which are two nodes.
+  // Rank 0 has the first of 3 micro-batches; rank 1 has the other two, which are two nodes.
   config.train.accumulate = 3;
   CHECK(need_of_model(config, corpus, 2).state ==
         2 * parameters + parameters + parameters + 2 * (parameters / 2) + constants);
@@ -132,7 +132,7 @@ TEST_CASE("a validation needs memory for the longest training example that it sc
   Corpus corpus = load_corpus(config.data);
   for (Example& pair : corpus.validation) pair.target.resize(2, first_word_id);
   std::vector<Example> training(60, {{first_word_id}, {first_word_id}});
-  training[1].target.resize(99, first_word_id);  // not in the sample of 6 evenly spaced ones
+  training[1].target.resize(99, first_word_id);  // not in the sample of 6 evenly spaced examples
   training[50].target.resize(10, first_word_id);
   corpus.train = std::move(training);
   const std::uint64_t vocabulary = network_sizes(config, corpus).target;
@@ -212,7 +212,7 @@ TEST_CASE("the largest batches of tokens have the most positions or the most pai
         largest_batch(corpus.train, config.train.batch_size).examples);
 }
 
-TEST_CASE("the largest step is estimated within a quarter, rarely too low") {
+TEST_CASE("the memory of the largest step is estimated within 25 %, and rarely too low") {
   Config config = middling_config();
   SUBCASE("of batches of tokens") { config.train.batch_tokens = 700; }
   SUBCASE("of batches of examples, with dropout") {}
@@ -238,14 +238,14 @@ TEST_CASE("the largest step is estimated within a quarter, rarely too low") {
   if (config.train.batch_tokens > 0) CHECK(of_epochs > 0.8 * measured);
 }
 
-TEST_CASE("a corpus of fewer pairs than a batch has rows can be estimated") {
+TEST_CASE("memory can be estimated for a corpus that is smaller than a batch") {
   Config config = tiny_config();
   config.data.generated.train_size = 1;
   const Corpus corpus = load_corpus(config.data);
   CHECK(estimate_step(model_of(config, corpus), corpus, config) > 0);
 }
 
-TEST_CASE("warming up does not change a bit of the run") {
+TEST_CASE("warming up does not change any bit of a run's results") {
   const auto checkpoint_of = [](bool warm) {
     test::TinyRun run;
     const Config config = tiny_config();
@@ -265,7 +265,7 @@ TEST_CASE("warming up does not change a bit of the run") {
 }
 
 TEST_CASE("after warming up, the largest step allocates nothing from the system") {
-  const test::Threads one(1);  // with more, the scratch memory of each thread varies
+  const test::Threads one(1);  // with more threads, the scratch memory of each thread varies
   const Config config = middling_config();
   const Corpus corpus = load_corpus(config.data);
   const Model model = model_of(config, corpus);
@@ -277,7 +277,7 @@ TEST_CASE("after warming up, the largest step allocates nothing from the system"
   CHECK(kernels::memory_statistics().system_allocations == warm.system_allocations);
 }
 
-TEST_CASE("a model larger than the memory is rejected before it is made, with what to reduce") {
+TEST_CASE("a model larger than the memory is rejected before it is created, with a hint") {
   Config config = tiny_config();
   const Corpus corpus = load_corpus(config.data);
   const auto rejection = [&](const AvailableMemory& available) {
@@ -297,7 +297,7 @@ TEST_CASE("a model larger than the memory is rejected before it is made, with wh
                        "and the optimizer's moments, found 32.0 GB in this machine\n"));
 }
 
-TEST_CASE("the hint names the batch if validation needs the most memory, else the model") {
+TEST_CASE("the hint names the batch if validation needs the most memory, otherwise the model") {
   const auto hint = [](std::uint64_t validation) {
     const std::string warning =
         warning_about_memory({.state = 30, .step = 1, .validation = validation, .saving = 20},
@@ -309,7 +309,7 @@ TEST_CASE("the hint names the batch if validation needs the most memory, else th
   CHECK(hint(50) == "try a smaller model: ");
 }
 
-TEST_CASE("the memory line names each part, and the warning what to reduce") {
+TEST_CASE("the memory line names each part, and the warning names what to reduce") {
   MemoryNeed need{.state = 900'000'000,
                   .step = 300'000'000,
                   .validation = 400'000'000,

@@ -35,7 +35,7 @@ std::string words_for_pairs(std::size_t count) {
                   test::tiny_config());
 }
 
-TEST_CASE("up to eight examples at fault are listed, otherwise seven and the number of others") {
+TEST_CASE("up to eight examples at fault are listed, otherwise seven and the remaining number") {
   CHECK(words_for_pairs(1) == "; first in head: exp; caused only by training pair 3");
   const std::string first = "; first in head: exp; each of training pairs 3";
   const std::string last = " causes it by itself";
@@ -62,7 +62,7 @@ TEST_CASE("the report says if no single operation or example is at fault") {
         "training pair 1\n  source  a\n  target  b\n");
 }
 
-/// The report on one example, which causes such a value by itself.
+/// The report on one example, which causes a non-finite value by itself.
 std::string report_on(const Example& example, const char* kind, const TextCodec& codec) {
   Config config;
   config.model_kind = kind;
@@ -113,7 +113,7 @@ NonFiniteOrigin find_origin(const std::function<double(const Batch&, std::size_t
   return find_non_finite_origin(loss, pairs, {}, batches, model.parameters);
 }
 
-TEST_CASE("only the examples at fault in the first such batch are listed") {
+TEST_CASE("only the examples at fault in the first non-finite batch are listed") {
   const NonFiniteOrigin second =
       find_origin([](const Batch&, std::size_t index) { return index == 1 ? infinity : 1.0; });
   CHECK(second.operation.find("scale") != std::string::npos);
@@ -123,14 +123,14 @@ TEST_CASE("only the examples at fault in the first such batch are listed") {
   CHECK(both.examples == std::vector<std::size_t>{1, 3});
 }
 
-TEST_CASE("single pairs are made with the epoch of their batch") {
+TEST_CASE("single pairs are prepared with the epoch of their batch") {
   const NonFiniteOrigin second = find_origin(
       [](const Batch& batch, std::size_t) { return batch.epoch == 1 ? infinity : 1.0; });
   CHECK(second.examples == std::vector<std::size_t>{0, 2});
   CHECK(second.by_themselves);
 }
 
-TEST_CASE("a batch without a single example at fault is listed whole") {
+TEST_CASE("a batch without a single example at fault is listed completely") {
   const NonFiniteOrigin together = find_origin([](const Batch& batch, std::size_t index) {
     return index == 1 && batch.rows == 2 ? infinity : 1.0;
   });

@@ -65,7 +65,7 @@ class PlainOutput {
   std::FILE* file_ = ::open_memstream(&bytes_, &size_);
 };
 
-/// Sets TERM while it is alive; null: unsets it.
+/// Sets TERM during its lifetime; null unsets it.
 class TerminalType {
  public:
   explicit TerminalType(const char* type) {
@@ -106,7 +106,7 @@ TEST_CASE("without a terminal each report is a plain line and steps print nothin
   CHECK(output.text().ends_with(" left\n"));
 }
 
-TEST_CASE("as JSON each event of a run is an object in a line") {
+TEST_CASE("in JSON mode, each event of a run is an object on one line") {
   const PlainOutput output;
   Progress progress(output.file(), 3, 9, "tokens", ProgressFormat::json);
   progress.start({.run_dir = "runs/a",
@@ -155,7 +155,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-TEST_CASE("the time left of a resumed run is estimated from its own steps") {
+TEST_CASE("the time left of a resumed run is estimated from the steps since the resume") {
   const PlainOutput output;
   const auto before = Clock::now();
   Progress progress(output.file(), 1'000'000, 2'000'000);
@@ -203,7 +203,7 @@ TEST_CASE("the speed counts all predicted tokens since the last line of metrics"
   CHECK(speed_in(output.text()) == 0.0);
 }
 
-TEST_CASE("lines are appended to the log file too, each with the time of day") {
+TEST_CASE("lines are also appended to the log file, each with the time of day") {
   const TemporaryFolder folder;
   const std::string path = folder / "train.log";
   for (const char* text : {"first", "second {}"}) {
@@ -253,7 +253,7 @@ TEST_CASE("on a terminal a live line is drawn, and erased for other lines and at
     Progress progress(terminal.file(), 0, 1000);
     for (int i = 0; i < 30; ++i) progress.step(1, 64, 0.5);
     const std::string live = terminal.shown();
-    CHECK(std::ranges::count(live, '\r') < 30);  // not for every step
+    CHECK(std::ranges::count(live, '\r') < 30);  // not redrawn for every step
     CHECK(live.starts_with("\r\033[K[----------]  step 1/1000  loss 0.5000  "));
     CHECK(contains(live, " left"));
     progress.message("hello");
@@ -320,7 +320,7 @@ TEST_CASE("a later message is printed once, after the first step that ends when 
   CHECK(output.text() == "late\n");
 }
 
-TEST_CASE("an output that cannot be written does not stop the run, and the log says so once") {
+TEST_CASE("an output that cannot be written does not stop the run and causes one log warning") {
   const TemporaryFolder folder;
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> full{std::fopen("/dev/full", "w"),
                                                              std::fclose};

@@ -40,7 +40,7 @@ using test::read_text;
 using Lines = std::vector<std::string>;
 using Json = nlohmann::json;
 
-/// `good` with `bad` among them: before the first, in between, after the last.
+/// The lines `good`, with lines of `bad` before the first, in between and after the last.
 Lines mixed(const Lines& good, const Lines& bad) {
   Lines all;
   for (std::size_t i = 0; i <= good.size(); ++i) {
@@ -64,7 +64,7 @@ std::string overlong(const std::string& word) {
 void write_images(const std::filesystem::path& path, const std::vector<std::int64_t>& labels) {
   std::vector<std::uint8_t> pixels;
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    // Independent of skipped images before it.
+    // The pixels do not depend on skipped images before the image.
     for (std::size_t k = 0; k < 4; ++k) {
       pixels.push_back(static_cast<std::uint8_t>((labels[i] * 37 + 50 * k * (i % 2 + 1)) % 256));
     }
@@ -125,7 +125,7 @@ struct SkippedWorkplace : test::Workplace {
           bad_labelled.push_back("sideways\tka");
           bad_tagged.push_back("ka\tghost\n");
           bad_table.push_back("1,2,3,4,prime");
-          // Two before each image: its index stays even or odd.
+          // Two bad rows before each image keep its index even or odd.
           if (!clean) {
             labels.clear();
             for (std::size_t i = 0; i < count; ++i) {
@@ -282,7 +282,7 @@ const std::vector<SkipCase> cases = {
     {"arrays", {{}}},
 };
 
-TEST_CASE("a run that skips lines equals a run on files without them, with any other option") {
+TEST_CASE("a run that skips lines equals a run on files without them, with every other option") {
   const SkippedWorkplace work;
   for (const SkipCase& each : cases) {
     CAPTURE(each.name);
@@ -298,7 +298,7 @@ TEST_CASE("a run that skips lines equals a run on files without them, with any o
       for (const auto& [path, array] : clean.last) {
         // Names and digests of files.
         if (path == "config" || path == "run_id" || path.starts_with("data/")) continue;
-        const auto& shown = path;  // clang 14 captures no structured binding
+        const auto& shown = path;  // clang 14 cannot capture structured bindings
         CAPTURE(shown);
         CHECK(whole.last.at(path) == array);
       }

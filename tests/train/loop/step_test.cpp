@@ -70,7 +70,7 @@ TEST_CASE("applied steps end with the weights of a run") {
   CHECK(have_equal_weights(again.computer.snapshot(), run.snapshot(tiny_steps)));
 }
 
-TEST_CASE("a run continues after a step that was applied outside of it") {
+TEST_CASE("a run continues after a step that was applied outside of the run") {
   test::TinyRun whole, run;
   const Config config = tiny_config();
   whole.train(config);
@@ -97,7 +97,7 @@ TEST_CASE("a step that is abandoned changes no state and can be computed again")
   CHECK(step.gradient_norm == abandoned.gradient_norm);
 }
 
-TEST_CASE("a skipped step is counted and leaves the weights as they are") {
+TEST_CASE("a skipped step is counted and leaves the weights unchanged") {
   NewRun run;
   const ArrayStore before = run.computer.snapshot();
   const RunStep step = run.computed_step();
@@ -129,7 +129,7 @@ TEST_CASE("a step with other batches does not change the position in the data") 
   CHECK(run.computer.state().position == position);
 }
 
-TEST_CASE("a step is finite if loss and gradient are, and is not timed otherwise") {
+TEST_CASE("a step is finite if its loss and gradient are, and only finite steps are timed") {
   NewRun run;
   CHECK(run.computed_step().is_finite());
   // Values of 0 hide the huge weight after them from the loss, but not from the gradient.
@@ -155,8 +155,8 @@ constexpr double peak = 0.1;
 constexpr double alpha = 0.2;
 constexpr double max_norm = 0.05;
 
-/// With everything that affects a step: dropout, label smoothing, accumulation, a clip norm that
-/// every gradient exceeds and a learning rate that changes in each step.
+/// A config with everything that affects a step: dropout, label smoothing, accumulation, a clip
+/// norm that every gradient exceeds and a learning rate that changes in each step.
 Config config_of_all() {
   Config config = test::tiny_config();
   // Adam would amplify rounding errors of zero gradients, since it divides gradients by their size.

@@ -16,7 +16,7 @@
 #include "train/system/interruptions.h"
 #include "train/tasks/data_source.h"
 
-/// Behavior of a run when a signal or the time limit comes in the middle of a step or a validation.
+/// Behavior of a run when a signal or the time limit interrupts a step or a validation.
 namespace tapestry {
 namespace {
 
@@ -38,7 +38,7 @@ RunEnd train_with_signal(TinyRun& run, const Config& config, microseconds delay)
   return trainer.run({.signals = &signals});
 }
 
-TEST_CASE("a run interrupted at any moment and resumed has the bytes of an uninterrupted run") {
+TEST_CASE("a run interrupted at any moment and resumed is byte-equal to an uninterrupted run") {
   Config config = tiny_config();
   config.train.validate_every = 2;
   TinyRun uninterrupted;

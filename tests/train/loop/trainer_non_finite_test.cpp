@@ -54,7 +54,7 @@ std::string poisoned_run(TinyRun& run, const Config& config) {
   return test::error_text<NumericError>([&] { trainer.run(); });
 }
 
-/// Checks that the digests have each step once, in order, and that the last ones fit the
+/// Checks that the digests have each step once, in order, and that the last digests match the
 /// checkpoint.
 void check_digests(TinyRun& run, std::uint64_t steps) {
   const DigestTable table = read_digests(read_events_file(run.directory().path()));
@@ -148,7 +148,7 @@ TEST_CASE("a non-finite gradient stops the run although the loss is finite") {
   CHECK(run.directory().steps().empty());
 }
 
-TEST_CASE("examples at fault of a masked model are searched with the masks of the batch") {
+TEST_CASE("examples at fault of a masked model are found with the masks of the batch") {
   Config config = tiny_config();
   config.data.task = "toy_sentences";
   config.model_kind = "masked_language_model";
@@ -349,7 +349,7 @@ TEST_CASE("a run that rolls back completes if any one of its saves fails") {
   }
 }
 
-TEST_CASE("a run without a scheduled checkpoint rolls back to its newest one") {
+TEST_CASE("a run without a scheduled checkpoint rolls back to its newest checkpoint") {
   TinyRun run;
   stop_after_poisoned_step(run);
   Config config = one_sentence_a_step(OnNan::rollback);
@@ -430,7 +430,7 @@ TEST_CASE("a rollback without a valid checkpoint ends with both errors") {
   CHECK(contains(text, "found 2 checkpoints, all unusable, expected an intact one"));
 }
 
-TEST_CASE("a run without a checkpoint to roll back to stops as with a non-finite loss") {
+TEST_CASE("a run without a checkpoint to roll back to stops at the non-finite loss") {
   test::FaultyFileSystem files;
   const test::TemporaryFolder folder;
   RunDirectory directory(folder / "run", files);

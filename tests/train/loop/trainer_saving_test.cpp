@@ -19,7 +19,7 @@
 #include "train/base/error.h"
 #include "train/tasks/data_source.h"
 
-/// When a run is saved, what happens if that fails, and when it ends before its last step.
+/// Tests scheduled saves, failed saves, and runs that end before their last step.
 namespace tapestry {
 namespace {
 
@@ -29,7 +29,7 @@ using test::tiny_config;
 using test::tiny_steps;
 using test::TinyRun;
 
-/// A run on a file system that fails on demand. Its checkpoints are read from the real one.
+/// A run on a file system that fails on demand. Its checkpoints are read from the real file system.
 struct FaultyRun {
   FaultyRun() { directory.create(); }
 
@@ -50,7 +50,7 @@ struct FaultyRun {
   Progress progress{nullptr, 0, tiny_steps};
 };
 
-/// Saves at 3, 6, 9 and 12, the last.
+/// Saves at steps 3, 6, 9 and 12 (the last step).
 Config saving_four_times() {
   Config config = tiny_config();
   config.data.generated.validation_size = 0;
@@ -70,7 +70,7 @@ TEST_CASE("a run continues after a failed save and ends with the bytes of an und
   CHECK(run.checkpoint_bytes(tiny_steps) == sound.checkpoint_bytes(tiny_steps));
 }
 
-TEST_CASE("two failed saves in a row are warnings, the third ends the run and says what is left") {
+TEST_CASE("two failed saves in a row are warnings, the third ends the run with an error") {
   FaultyRun twice, thrice, resumed;
   twice.progress.log_to((twice.folder / "log").string());
   twice.files.fail_times("fsync", 2, EIO);
@@ -157,7 +157,7 @@ TEST_CASE("a failed last save is an error, and older checkpoints are kept") {
   CHECK(run.checkpoint_bytes(6) == sound.checkpoint_bytes(6));
 }
 
-TEST_CASE("a save resets the count of non-finite steps, a failed one does not") {
+TEST_CASE("a successful save resets the count of non-finite steps, a failed save does not") {
   for (const bool fails : {false, true}) {
     CAPTURE(fails);
     FaultyRun run;
@@ -212,7 +212,7 @@ TEST_CASE("the best checkpoint has the best value of train.best_metric") {
   for (const auto& [metric, column, highest] :
        {Row{"loss", loss_column, false}, Row{"perplexity", perplexity_column, false},
         Row{"token_accuracy", accuracy_column, true}}) {
-    const auto& shown = metric;  // clang 14 captures no structured binding
+    const auto& shown = metric;  // clang 14 cannot capture structured bindings
     CAPTURE(shown);
     Config config = tiny_config();
     config.train.validate_every = 1;
@@ -257,15 +257,15 @@ TEST_CASE("a run resumed with different values of the best score has a new best 
   }
 }
 
-TEST_CASE("a run ends by train.patience, and continues with more patience") {
+TEST_CASE("train.patience ends a run, which continues if the value is increased") {
   Config config = tiny_config();
   config.optimizer.kind = OptimizerKind::sgd;
-  config.schedule = {.learning_rate = 1e-30};  // the loss stays, to the bit: never a new best
+  config.schedule = {.learning_rate = 1e-30};  // the loss remains bit-identical: never a new best
   config.train.validate_every = 1;
   config.train.patience = 3;
   TinyRun run;
   run.train(config);
-  // The first validation is the best, three more are not.
+  // The first validation is the best; three later validations are not better.
   CHECK(run.directory().steps().back() == 4);
   run.train(config);
   CHECK(run.directory().steps().back() == 4);
@@ -278,7 +278,7 @@ TEST_CASE("a run ends by train.patience, and continues with more patience") {
   CHECK(run.checkpoint_bytes(6) == at_once.checkpoint_bytes(6));
 }
 
-TEST_CASE("a run at its time limit saves and can be resumed to the same bytes") {
+TEST_CASE("a run at its time limit saves, and ends with the same bytes after a resume") {
   TinyRun run, sound;
   sound.train(tiny_config());
   const Config config = tiny_config();

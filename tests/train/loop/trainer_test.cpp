@@ -70,7 +70,7 @@ TEST_CASE("a profiler does not change the bytes of a run, and has a row for each
   TinyRun run;
   const Profiler profiler;
   run.train_to(tiny_steps);
-  // Before the comparison, which may train the other run.
+  // Read before the comparison, which may train another run.
   const Profile profile = profiler.profile();
   check_same_end(run);
 
@@ -86,7 +86,7 @@ TEST_CASE("a profiler does not change the bytes of a run, and has a row for each
   CHECK(calls("saving") >= 4);
 }
 
-TEST_CASE("a run with batches of tokens is resumed with the same bytes, on any number of threads") {
+TEST_CASE("a resumed run with batches of tokens has the same bytes on any number of threads") {
   Config config = tiny_config();
   config.train.batch_tokens = 21;
   const auto train_to = [&](TinyRun& run, std::size_t step) {
@@ -129,7 +129,7 @@ Config config_for_threads() {
   return config;
 }
 
-TEST_CASE("a run has the same bytes on one thread, on two, and resumed on a different number") {
+TEST_CASE("a run has the same bytes on one or two threads, and if resumed on a different number") {
   TinyRun one, two, both;
   Config config = config_for_threads();
   kernels::set_num_threads(1);
@@ -152,7 +152,7 @@ TEST_CASE("metrics have a row for each period, with the epoch of the step") {
   for (const auto& row : uninterrupted().metrics_rows()) {
     found += row[2] + " " + row[0] + " of epoch " + row[1] + "\n";
   }
-  // Three steps an epoch: step 12 is the last of epoch 4.
+  // Three steps per epoch: step 12 is the last of epoch 4.
   CHECK(found ==
         "validation 4 of epoch 2\ntrain 5 of epoch 2\nvalidation 8 of epoch 3\n"
         "train 10 of epoch 4\ntrain 12 of epoch 4\nvalidation 12 of epoch 4\n");
@@ -252,7 +252,7 @@ TEST_CASE("reports are due after every n-th validation and at the end") {
       run.train(config, {.last_step = step});
       if (!std::filesystem::exists(report)) continue;
       at.push_back(step);
-      if (step == steps) {  // the last one is written after the last checkpoint
+      if (step == steps) {  // the last report is written after the last checkpoint
         CHECK(std::filesystem::last_write_time(report) >=
               std::filesystem::last_write_time(run.directory().checkpoint_path(step)));
       }

@@ -28,7 +28,7 @@ std::vector<std::size_t> chosen(std::size_t n, std::size_t count) {
   return examples;
 }
 
-TEST_CASE("half of the examples to show are the worst, the others are spread over the rest") {
+TEST_CASE("half of the examples to show are the worst, the other half is spread over the rest") {
   CHECK(chosen(100, 6) == std::vector<std::size_t>{99, 98, 97, 96, 64, 32});
   CHECK(chosen(100, 5) == std::vector<std::size_t>{99, 98, 97, 96, 48});
   CHECK(chosen(4, 20) == std::vector<std::size_t>{3, 2, 1, 0});
@@ -75,7 +75,7 @@ TEST_CASE("each held-out set is scored against its references, in validation and
   const std::vector<SetScores> sets = score_held_out_sets(trained, corpus);
   REQUIRE(sets.size() == 2);
 
-  // By the metrics themselves
+  // Computed directly by the metrics
   const TaskAnswers& answers = find_task(text.config).answers();
   for (const SetScores& set : sets) {
     CAPTURE(set.name);

@@ -55,7 +55,7 @@ TEST_CASE("equal layers of different stacks are not grouped") {
   CHECK(to_line(summary) == "a 2 x 2; b 2 x 2");
 }
 
-TEST_CASE("a table has the shape of every tensor, the totals and what is frozen") {
+TEST_CASE("a table has the shape of every tensor, the totals and the frozen parameters") {
   std::vector<ParameterShape> shapes = small_model();
   CHECK(to_table(summarize(shapes))
             .ends_with("total: 425 parameters in 10 tensors, all trainable\n"));

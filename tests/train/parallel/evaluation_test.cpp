@@ -34,7 +34,7 @@ std::vector<Example> pairs_of_words() {
 /// Bytes of the results of each process in all_gather().
 using Sizes = std::vector<std::size_t>;
 
-/// Evaluates in several processes. Returns the bytes of the results of each.
+/// Evaluates in several processes. Returns the bytes of the results of each process.
 Sizes evaluate_in_processes(std::size_t processes,
                             const std::function<void(const WorkShare& share)>& evaluate) {
   Sizes sizes(processes);
@@ -72,7 +72,7 @@ Evaluation evaluate_labels(const Model& model, const WorkShare& share) {
   return result;
 }
 
-TEST_CASE("any number of processes gives bitwise the scores and predictions of one process") {
+TEST_CASE("any number of processes has bitwise the same scores and predictions as one process") {
   const Model model = test::random_model(1);
   const Evaluation one = evaluate_labels(model, {});
   CHECK(one.predictions.size() > 13);

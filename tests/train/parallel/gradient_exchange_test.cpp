@@ -44,7 +44,7 @@ void take_step(StepComputer& computer) {
 
 using Training = std::function<void(StepComputer& computer, ProcessGroup& group)>;
 
-/// Trains in two processes, between which gradients arrive late. Returns the state of each.
+/// Trains in two processes, between which gradients arrive late. Returns the state of each process.
 std::vector<std::string> states_of_two(const Config& config, const Corpus& corpus,
                                        const Training& train) {
   test::LocalNetwork network(2);
@@ -109,7 +109,7 @@ TEST_CASE("a state can be restored between the steps of several processes") {
   CHECK(states_of_two(config, corpus, restore) == expected);
 }
 
-TEST_CASE("a validation with averages that is cancelled leaves the parameters as they were") {
+TEST_CASE("a cancelled validation with averages leaves the parameters unchanged") {
   const Config config = config_of_several_buckets();
   const Corpus corpus = load_corpus(config.data);
   const std::atomic<bool> cancel = true;
@@ -156,7 +156,7 @@ TEST_CASE("a step sends gradients before its backward pass ends") {
   CHECK(events.find('s') < events.rfind('b'));
 }
 
-TEST_CASE("bfloat16 has the closest value of 8 significant bits, the even one between two") {
+TEST_CASE("bfloat16 rounds to the closest value of 8 significant bits, and ties to even") {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   for (const float exact :
        {0.0f, 1.0f, 1.5f, 255.0f, 0x1.fep-126f, 0x1p-133f, 0x1.fep127f, infinity}) {

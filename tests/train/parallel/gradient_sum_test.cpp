@@ -130,7 +130,8 @@ TEST_CASE("any number of processes sums gradients over the same binary tree") {
   }
 }
 
-TEST_CASE("a process receives from all others at the same time, from the start of a step") {
+TEST_CASE(
+    "a process receives from all other processes at the same time, from the start of a step") {
   constexpr std::size_t processes = 4;
   test::LocalNetwork network(processes);
   std::array<std::size_t, processes> receives{};
@@ -140,7 +141,7 @@ TEST_CASE("a process receives from all others at the same time, from the start o
     receives[group.rank()] = network.count_receives(group.rank());
     sum.abandon();
   });
-  // One for each part that is not empty, from three others.
+  // One transfer for each part that is not empty, from three other processes.
   CHECK(receives == std::array<std::size_t, processes>{3, 3, 0, 3});
 }
 
@@ -235,7 +236,8 @@ std::vector<std::vector<double>> product_gradients(std::size_t micro_batches, Pr
   return all;
 }
 
-/// Checks that any number of processes has the gradients of one, with buckets of several sizes.
+/// Checks that any number of processes has the gradients of one process, with buckets of several
+/// sizes.
 void check_product_gradients(std::size_t micro_batches, bool bfloat16) {
   CAPTURE(micro_batches);
   CAPTURE(bfloat16);
@@ -369,7 +371,7 @@ TEST_CASE("memory of transfers that an exception leaves pending is never reused"
   CHECK(static_cast<double>(bytes) < 1.05 * 2.5 * gradient);
 }
 
-TEST_CASE("a gradient that only one process has is in the shards of all") {
+TEST_CASE("a gradient that only one process has is in the shards of all processes") {
   std::atomic<std::size_t> right = 0;
   test::run_processes(3, [&](ProcessGroup& group) {
     Parameters parameters = two_parameters();
@@ -463,7 +465,7 @@ TEST_CASE("a sum of several processes holds received parts and no copy of the lo
     sums.back().add();
   }
   const std::size_t bytes = use.bytes();
-  // In each process (p - 1) / p of the gradient.
+  // Each process holds (p - 1) / p of the gradient.
   const double expected = static_cast<double>(processes - 1) * 3 * bucket_values * sizeof(float);
   CHECK(static_cast<double>(bytes) > 0.95 * expected);
   CHECK(static_cast<double>(bytes) < 1.05 * expected);

@@ -23,7 +23,7 @@
 namespace tapestry::test {
 
 /// Messages between threads that represent processes. A message is read from the memory of its
-/// sender when it arrives. It must not change before, and sending is not done before.
+/// sender when it arrives. Until then, the message must not change and its send is not done.
 class LocalNetwork {
  public:
   explicit LocalNetwork(std::size_t size) {
@@ -33,8 +33,7 @@ class LocalNetwork {
   /// Transport of the process `rank`.
   Transport& end(std::size_t rank) { return ends_[rank]; }
 
-  /// Makes messages of this channel arrive only after their receiver has looked for them this
-  /// often.
+  /// Makes messages of this channel arrive only after their receiver has polled them `looks` times.
   void delay(Transport::Channel channel, std::size_t looks) { delays_[channel] = looks; }
 
   /// Calls `call` when a process begins to send on this channel.
@@ -47,7 +46,7 @@ class LocalNetwork {
   /// Bytes that the process has sent so far.
   std::size_t bytes_sent(std::size_t rank) const { return ends_[rank].bytes_sent; }
 
-  /// How many transfers to this process have begun.
+  /// The number of transfers to this process that have begun.
   std::size_t count_receives(std::size_t rank) const { return ends_[rank].receives_.size(); }
 
   /// How often the process began to receive `count` messages before it waited for one.
@@ -125,7 +124,7 @@ class LocalNetwork {
     }
 
     std::size_t bytes_sent = 0;
-    /// How many transfers began before the process waited for one.
+    /// The number of transfers that began before the process waited for a transfer.
     std::vector<std::size_t> receives_at_once;
 
    private:
@@ -135,7 +134,7 @@ class LocalNetwork {
       Channel channel;
       std::span<std::byte> to;
       std::shared_ptr<bool> done = std::make_shared<bool>(false);
-      std::size_t looks = 0;  ///< since there is a message for it
+      std::size_t looks = 0;  ///< number of polls since its message was sent
     };
 
     Request keep(std::shared_ptr<bool> done) {

@@ -35,8 +35,8 @@ double noise(std::uint64_t i) {
   return static_cast<double>(static_cast<std::int64_t>(i ^ (i >> 32U))) * 0x1p-63;
 }
 
-/// Parameters of less than one piece, of several pieces and a rest, and of two axes; a frozen
-/// parameter, and one that does not affect the loss.
+/// Parameters of less than one piece, of several pieces and a remainder, and of two axes; a frozen
+/// parameter, and a parameter that does not affect the loss.
 Parameters some_parameters(DType dtype) {
   Parameters parameters(dtype, 1);
   const Initializer initializer = normal_initializer(0.1);
@@ -74,7 +74,7 @@ void sum_gradients(Parameters& parameters, std::uint64_t step, ProcessGroup& gro
   sum.finish();
 }
 
-/// Options of a training.
+/// Options of a training run.
 struct ShardedTraining {
   OptimizerOptions options{};
   double clip_norm = 0.0;
@@ -84,7 +84,7 @@ struct ShardedTraining {
   std::size_t bucket_bytes = ShardLayout::default_bucket_bytes;
 };
 
-/// Results of a training.
+/// Results of a training run.
 struct Trained {
   std::vector<std::vector<double>> parameters;
   std::vector<std::vector<double>> averages;    ///< swapped into the parameters
@@ -257,7 +257,7 @@ TEST_CASE("a step sends 2 (p - 1) / p times the size of the gradient") {
   }
 }
 
-TEST_CASE("the values of a shard are one message, and received from all at the same time") {
+TEST_CASE("a shard is sent as one message, and received from all processes at the same time") {
   constexpr std::size_t processes = 4;
   test::LocalNetwork network(processes);
   test::run_processes(network, processes, [](ProcessGroup& group) {
@@ -310,7 +310,7 @@ TEST_CASE("all processes name the first non-finite moment, even if only one proc
 
 // ---- The layout of the shards.
 
-/// Parameters of less than one piece, of several pieces and a rest, and of two axes.
+/// Parameters of less than one piece, of several pieces and a remainder, and of two axes.
 Parameters parameters_of_five_sizes() {
   Parameters parameters(DType::float32, 1);
   parameters.create("small", {3}, zeros_initializer());
@@ -381,7 +381,7 @@ TEST_CASE("shards differ in size by at most one piece, for every size of buckets
   }
 }
 
-TEST_CASE("the part of a process in a bucket is its values with the gaps between parameters") {
+TEST_CASE("the part of a process in a bucket has its values and the gaps between parameters") {
   Parameters parameters(DType::float32, 1);
   parameters.create("a", {3}, zeros_initializer());
   parameters.create("b", {piece + 5}, zeros_initializer());

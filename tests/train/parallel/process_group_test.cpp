@@ -77,7 +77,7 @@ std::vector<std::string> thrown_by(std::size_t size,
   return thrown;
 }
 
-TEST_CASE("a process that is cancelled, or finds an anomaly, interrupts the work of all") {
+TEST_CASE("a process that is cancelled, or finds an anomaly, interrupts all processes") {
   for (const std::size_t anomalies : {0, 1}) {
     std::atomic<int> abandoned = 0;
     const auto thrown = thrown_by(4, [&](ProcessGroup& group) {
@@ -110,7 +110,7 @@ TEST_CASE("a process group remains usable after a cancelled exchange") {
   CHECK(done == 3);
 }
 
-TEST_CASE("an error is thrown in its process at once, without waiting for the others") {
+TEST_CASE("an error is thrown immediately in its process, without waiting for other processes") {
   test::LocalNetwork network(2);
   ProcessGroup group(network.end(1));
   CHECK_THROWS_AS(group.together([] { throw OutputError("disk: full", ""); }), OutputError);

@@ -35,7 +35,7 @@ Config config_of_five_batches() {
 }
 
 /// Trains in several processes, from the start or from the newest checkpoint; `limit(rank)` is the
-/// time limit of each.
+/// time limit of each process.
 std::vector<RunEnd> train_in_processes(
     test::TinyRun& run, const Config& config, std::size_t processes,
     const std::function<TimeLimit(std::size_t)>& limit = [](std::size_t) { return TimeLimit(); }) {
@@ -78,7 +78,7 @@ TEST_CASE("training gives the same bytes in any number of processes") {
     for (const double bucket_size : {0.01, 0.2, 1000.0}) {
       CAPTURE(bucket_size);
       config.train.bucket_size = bucket_size;
-      check_processes(config, {2}, one);  // each with the run of the first size
+      check_processes(config, {2}, one);  // every size has the bytes of the first
     }
   }
   SUBCASE("with gradients in bfloat16, which give different bits") {
@@ -95,7 +95,8 @@ struct Part {
   std::size_t steps;  ///< the last step of the part
 };
 
-/// Checks that a run in parts with different numbers of processes has the bytes of one process.
+/// Checks that a run in parts with different numbers of processes has the bytes of a run in one
+/// process.
 void check_parts(const Config& config, const std::vector<Part>& parts) {
   test::TinyRun one, many;
   one.train(config);
@@ -195,7 +196,7 @@ Config two_sentences_a_step() {
   return config;
 }
 
-/// Trains poisoned models in several processes. Returns the message of the NumericError of each.
+/// Trains poisoned models in several processes. Returns the message of each NumericError.
 std::vector<std::string> train_poisoned(test::TinyRun& run, const Config& config,
                                         std::size_t processes) {
   const Corpus corpus = load_corpus(config.data);

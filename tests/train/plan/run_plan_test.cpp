@@ -102,7 +102,7 @@ TEST_CASE("each limit has its threshold and names the key to change") {
   }
 }
 
-TEST_CASE("limits that prevent a run come first") {
+TEST_CASE("limits that prevent a run are listed first") {
   RunPlan plan = good_plan();
   plan.epoch.padding = 3600;
   plan.memory.need.step = 3'000'000'000;
@@ -142,7 +142,7 @@ TEST_CASE("a plan has the sizes of the run and writes nothing") {
   CHECK(plan.checkpoints.free_disk.has_value());
   CHECK(!plan.division.has_value());
 
-  // Times depend on the machine: checks what is true on every machine.
+  // Times depend on the machine; the checks hold on every machine.
   CHECK(plan.step.measured >= 2);
   CHECK(plan.step.low <= plan.step.median);
   CHECK(plan.step.median <= plan.step.high);

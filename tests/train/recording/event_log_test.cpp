@@ -58,7 +58,7 @@ TEST_CASE("opening a log removes later steps and validations that will be repeat
   for (const auto& [step, validation_step, kept] :
        {Row{99, 99, before + last + rest + line(11, "a")}, Row{10, 10, before + last + rest},
         Row{10, 9, before + rest}, Row{9, 9, line(5, "validation")}, Row{4, 4, ""}}) {
-    const auto& shown = step;  // clang 14 captures no structured binding
+    const auto& shown = step;  // clang 14 cannot capture structured bindings
     CAPTURE(shown);
     folder.write("events.jsonl", before + last + rest + line(11, "a"));
     const EventLog log(path, step, validation_step);

@@ -42,7 +42,7 @@ std::vector<std::uint32_t> digests_of(const Tensors& tensors) {
   return compute_digests(tensors.parameters);
 }
 
-TEST_CASE("one bit changes the digest of its tensor only") {
+TEST_CASE("a change of one bit changes only the digest of its tensor") {
   Tensors tensors;
   const auto before = digests_of(tensors);
   REQUIRE(before.size() == 3);
@@ -61,7 +61,7 @@ TEST_CASE("a digest is the low half of XXH3") {
   CHECK(digests[2] == 0xc7528968);
 }
 
-TEST_CASE("digests are read as recorded") {
+TEST_CASE("recorded digests are read back unchanged") {
   const test::TemporaryFolder folder;
   Tensors tensors;
   EventLog log(folder / events_file_name, 0, 0);
@@ -169,7 +169,7 @@ ValidationRecord record_of(std::uint64_t step) {
                                      .sample = {.examples = 256, .accuracy = 0.75}}};
 }
 
-TEST_CASE("records are read as written") {
+TEST_CASE("written records are read back unchanged") {
   const test::TemporaryFolder folder;
   EventLog log(folder / events_file_name, 0, 0);
   for (const std::uint64_t step : {5, 10}) log.add(step, "validation", to_json(record_of(step)));
@@ -247,7 +247,7 @@ TEST_CASE("recording does not change the results of a run") {
     REQUIRE(records[2].training.has_value());
     CHECK(records[2].training->examples == 22);
     CHECK(records[2].training->tokens == count_tokens(corpus.train, pair_rows));
-    CHECK(records[2].training->epochs == 4);           // 24 batches, 6 an epoch
+    CHECK(records[2].training->epochs == 4);           // 24 batches, 6 per epoch
     CHECK(records[2].training->sample.examples == 6);  // the size of the validation set
     CHECK(records[2].training->sample.accuracy > 0.0);
     CHECK(records[2].training->sample.accuracy <= 1.0);
@@ -284,7 +284,7 @@ Recorded recorded(const std::filesystem::path& run) {
   return all;
 }
 
-TEST_CASE("a resumed or killed run records the same as an uninterrupted run") {
+TEST_CASE("a resumed or killed run records the same values as an uninterrupted run") {
   const test::Workplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   const auto train = [&](std::vector<std::string> arguments) {
@@ -301,7 +301,7 @@ TEST_CASE("a resumed or killed run records the same as an uninterrupted run") {
   CHECK(records_of(work / "parts")[1].step == 7);
   train({"--resume", "parts", "train.steps=12", "train.threads=3"});
   CHECK(recorded(work / "parts") == whole);
-  // As after a process that was killed after unsaved steps.
+  // The events after a process was killed with unsaved steps.
   std::filesystem::remove(work / "parts/checkpoints/step-00000012.h5");
   train({"--resume", "parts"});
   CHECK(recorded(work / "parts") == whole);

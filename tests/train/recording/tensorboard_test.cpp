@@ -321,7 +321,7 @@ TEST_CASE("a validation record has tables and histograms") {
       .blocks = {
           {.path = "head", .weights = weights, .gradients = weights, .update_ratio = 0.001}}};
   log.add(record);
-  record.step = 11;  // has no row
+  record.step = 11;  // a step without a row
   log.add(record);
   const auto path = folder / "validation" / name;
   for (const char* tag : {"resident_bytes", "samples", "weights/head", "gradients/head",

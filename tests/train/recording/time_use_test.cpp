@@ -33,7 +33,7 @@ TEST_CASE("padding is counted in sources and targets, but not in single labels")
   CHECK(use.padding() == 3);
 }
 
-TEST_CASE("a timer adds its lifetime to its part only") {
+TEST_CASE("a timer adds its lifetime only to its part") {
   TimeUse use;
   use.add(TimePart::saving, milliseconds(1500));
   { const PartTimer timer(use, TimePart::forward, "forward"); }
@@ -42,7 +42,7 @@ TEST_CASE("a timer adds its lifetime to its part only") {
   CHECK(use.seconds(TimePart::backward) == 0.0);
 }
 
-TEST_CASE("times are read as recorded") {
+TEST_CASE("recorded times are read back unchanged") {
   const test::TemporaryFolder folder;
   EventLog log(folder / events_file_name, 0, 0);
   TimeRecorder recorder;

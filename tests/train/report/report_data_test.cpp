@@ -135,7 +135,7 @@ TEST_CASE("each curve of metrics has the name and the values of its column") {
   for (const auto& [split, columns] : test::metrics_of(path)) {
     for (auto [name, points] : columns) {
       if (name == "target_tokens") continue;
-      const auto& shown = name;  // clang 14 captures no structured binding
+      const auto& shown = name;  // clang 14 cannot capture structured bindings
       CAPTURE(shown);
       const bool validation = split == "validation";
       if (name == "loss" && !validation) {

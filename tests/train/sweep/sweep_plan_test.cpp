@@ -42,7 +42,7 @@ TEST_CASE("a range of one number is a single value, and an invalid range is kept
   CHECK(parse_sweep_overrides({"a.b=0.1..0.3"}).fixed == Values{"a.b=0.1..0.3"});
 }
 
-TEST_CASE("mistakes in the values of a sweep are rejected") {
+TEST_CASE("invalid values of a sweep are rejected") {
   CHECK(rejection({"model.dropout"}) == "command line: model.dropout: expected section.key=value");
   CHECK(rejection({"a.b=1", "a.b=2"}) == "command line: a.b=2: found the key a second time");
   CHECK(rejection({"a.b=1,,2"}) == "command line: a.b=1,,2: found an empty value");
@@ -63,7 +63,7 @@ TEST_CASE("combinations have the values of the last axis next to each other") {
   CHECK_THROWS_AS(all_combinations({many, many}), UsageError);
 }
 
-TEST_CASE("a sample has different combinations in their order, the same for the same seed") {
+TEST_CASE("a sample has distinct combinations in order and depends only on the seed") {
   SweepAxis axis{.key = "a", .values = {}};
   for (int i = 0; i < 50; ++i) axis.values.push_back(std::to_string(1000 + i));
   const auto sample = sampled_combinations({axis}, 10, 1);

@@ -25,7 +25,7 @@ std::string table(const std::vector<double>& losses) {
   return metrics.csv();
 }
 
-TEST_CASE("the best value is the first best one of the validations up to a step") {
+TEST_CASE("the best value comes from the first best validation up to a step") {
   const std::string csv = table({3, 1, NAN, 1, 0.5});
   CHECK(best_value(csv, "loss", 40)->value == 1);
   CHECK(best_value(csv, "loss", 40)->step == 20);

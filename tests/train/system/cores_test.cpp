@@ -23,7 +23,7 @@ std::string text_or_none(const std::optional<std::string>& warning) {
   return warning.value_or("none");
 }
 
-TEST_CASE("a warning names the lower of cores and quota if there are more threads") {
+TEST_CASE("a warning names the lower of cores and quota if there are more threads than that") {
   const std::string on_2 = "warning: threads: 8 on 2 cores; try train.threads=2";
   struct Row {
     Cores cores;

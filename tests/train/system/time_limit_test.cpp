@@ -30,7 +30,7 @@ TEST_CASE("time is up if the longest iteration and the longest save would exceed
   for (const auto save : {2s, 1s}) limit.update_save_time(save);
   CHECK(is_up_at(5s));
   CHECK(limit.save_deadline() == start + 8s);
-  limit.update_save_time(1s, true);  // the last save waits for the save in flight
+  limit.update_save_time(1s, true);  // the last save waits for the save in progress
   CHECK(is_up_at(3s));
   CHECK(limit.save_deadline() == start + 6s);
   limit.update_save_time(1s);

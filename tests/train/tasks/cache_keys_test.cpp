@@ -212,7 +212,7 @@ struct CacheWorkplace : test::Workplace {
     return load_config((*this / (name + ".yaml")).string(), overrides);
   }
 
-  /// The training examples, in memory or by the cache.
+  /// The training examples, from memory or from the cache.
   std::vector<Example> examples(const std::string& name, const Lines& overrides,
                                 CacheUse cache) const {
     Config from = config(name, overrides);
@@ -234,7 +234,7 @@ struct CacheWorkplace : test::Workplace {
   }
 
  private:
-  /// Writes a file and its edited version, the same lines in another order.
+  /// Writes a file and its edited version, which has the same lines in a different order.
   void put(const std::string& name, Lines lines) {
     write(name, test::joined(lines));
     std::swap(lines.front(), lines[lines.size() / 2]);

@@ -52,7 +52,7 @@ std::string mistake_of(const CustomModelOptions& wrong) {
   return "registered";
 }
 
-TEST_CASE("wrong options of a custom model, and existing names, are rejected") {
+TEST_CASE("invalid options of a custom model, and existing names, are rejected") {
   const std::size_t before = all_tasks().size();
   const CustomKey width("model.width", 0, at_least(0), "a key");
   const std::pair<std::string, std::function<void(CustomModelOptions&)>> mistakes[] = {
@@ -96,7 +96,7 @@ TEST_CASE("wrong options of a custom model, and existing names, are rejected") {
   CHECK(custom_kinds().empty());
 }
 
-TEST_CASE("a custom model uses the keys that it lists, its own and the common ones") {
+TEST_CASE("a custom model uses the existing keys that it lists, its custom keys and common keys") {
   CustomModelOptions chosen = options("mine");
   chosen.model_keys = {{"model.d_model"}};
   chosen.custom_keys = {CustomKey("model.gate", false, Flag(), "a key")};

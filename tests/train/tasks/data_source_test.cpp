@@ -62,7 +62,7 @@ TEST_CASE("generated corpora never change: runs must resume after an update of t
       {"sort", 5107367147147909082u},          {"toy_sentences", 8583499559987234979u},
       {"toy_agreement", 5202699805351451751u}, {"toy_translation", 10408640692468379289u}};
   for (const auto& [task, value] : expected) {
-    const auto& shown = task;  // clang 14 captures no structured binding
+    const auto& shown = task;  // clang 14 cannot capture structured bindings
     CAPTURE(shown);
     const Corpus corpus = load_corpus(small(task));
     CHECK(corpus.train.size() == 50);
@@ -72,7 +72,7 @@ TEST_CASE("generated corpora never change: runs must resume after an update of t
   }
 }
 
-TEST_CASE("a generated task uses given vocabularies, and rejects others") {
+TEST_CASE("a generated task accepts vocabularies of its words and rejects all others") {
   DataOptions options = small("copy");
   const Corpus corpus = load_corpus(options);
   const FixedVocabularies fixed = {corpus.source_vocabulary, corpus.target_vocabulary};

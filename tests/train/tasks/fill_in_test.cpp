@@ -35,7 +35,7 @@ TEST_CASE("fill replaces unknown words with the most likely word and keeps other
   CHECK(fill_in(model, letters, {4, 6}) == IdList{4, 6});
 }
 
-TEST_CASE("fill predicts neither a special symbol nor a line end, however likely") {
+TEST_CASE("fill never predicts a special symbol or a line end, however likely they are") {
   const Model model = masked_model({9, 9, 9, 9, 1, 8, 2});
   CHECK(fill_in(model, Vocabulary({"a", std::string(newline_token), "c"}), {4, unk_id}) ==
         IdList{4, 6});

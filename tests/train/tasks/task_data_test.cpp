@@ -104,7 +104,7 @@ TEST_CASE("a batch has the sampled segmentations of its epoch") {
         make_batch(sentences.corpus.train, indices).source);
 }
 
-TEST_CASE("batches are made by the lengths of their epoch, except for windows") {
+TEST_CASE("batches are grouped by the lengths of their epoch, except for windows") {
   Sentences sentences(SubwordKind::bpe);
   Corpus& corpus = sentences.corpus;
   const std::vector<Example> some = corpus.train;
@@ -147,7 +147,7 @@ TEST_CASE("batches are made by the lengths of their epoch, except for windows") 
   CHECK_FALSE(lengths_in_epoch(config, corpus));
 }
 
-TEST_CASE("an example whose sampled segmentation is too long keeps its original one") {
+TEST_CASE("an example whose sampled segmentation is too long keeps its original segmentation") {
   Sentences sentences;
   sentences.config.data.words.subwords.sampling.alpha = 0.01;
   const Example& example = sentences.corpus.train.front();

@@ -47,7 +47,7 @@ std::set<std::string> paths_of_all_keys() {
   return keys;
 }
 
-TEST_CASE("config new offers every task of the library, with keys that exist and data it has") {
+TEST_CASE("config new offers every task of the library, with existing keys and data sources") {
   const std::set<std::string> keys = paths_of_all_keys();
   for (const std::string& kind : every_kind) {
     CAPTURE(kind);
@@ -188,7 +188,7 @@ TEST_CASE("each task makes its network") {
   }
 }
 
-TEST_CASE("parameters are counted as the model makes them, for every task") {
+TEST_CASE("the parameter count equals the parameters of the created model, for every task") {
   for (const std::string& kind : every_kind) {
     CAPTURE(kind);
     CHECK(counted(kind) == small_model(kind).parameters.num_values());
@@ -198,7 +198,7 @@ TEST_CASE("parameters are counted as the model makes them, for every task") {
   CHECK(counted("vision_transformer") == (12 * 12 + 12) + 12 + 3 * layer + 2 * 12 + (12 * 41 + 41));
 }
 
-TEST_CASE("classes are counted without the special symbols, words with them") {
+TEST_CASE("classes are counted without special symbols, and words are counted with them") {
   const Vocabulary source({"a", "b", "c"}), target({"x", "y"});
   for (const std::string& kind : every_kind) {
     Config config = make_config(kind);
@@ -254,7 +254,7 @@ TEST_CASE("an epoch has batches of the given number of examples, or of tokens") 
   CHECK(epoch().size() == 1);
 }
 
-TEST_CASE("train.batch_tokens limits training examples only, and longer ones may be skipped") {
+TEST_CASE("train.batch_tokens limits training examples only, and longer examples may be skipped") {
   const test::TemporaryFolder folder;
   Config config = make_config("classifier", "labelled_text");
   config.data.text.train_text = folder.write("train", "no\ta\nyes\ta b c\nyes\tb\n").string();
@@ -360,7 +360,7 @@ TEST_CASE("an example that is too long is named by its file and line, in each of
           for (std::size_t line = 0; line < 3; ++line) {
             const bool is_long =
                 3 * file + line == each.index && each.in_target == (kind == "target");
-            // A blank line before each: examples and lines have different numbers.
+            // A blank line before each example, so that examples and lines have different numbers.
             const std::string label = pairs ? "" : line % 2 == 0 ? "yes\t" : "no\t";
             lines += "\n" + label + (is_long ? too_long : "a b\n");
           }

@@ -17,9 +17,9 @@
 #include "train/tasks/data_source.h"
 #include "train/tasks/task.h"
 
-/// Every key of the section `data` on every task that uses it: another value changes the data, and
-/// parts that the key does not name keep their bytes. The keys come from the list of keys;
-/// tests/data/ tests the meaning of their values.
+/// Tests every key of the section `data` on every task that uses it: a different value changes the
+/// data, and parts that the key does not name keep their bytes. The keys come from the list of
+/// keys; tests/data/ tests the meaning of their values.
 namespace tapestry {
 namespace {
 
@@ -42,7 +42,7 @@ std::vector<std::string> context_of(const std::string& key, const TaskCase& task
   return {};
 }
 
-/// Another value: the file NAME_other for NAME, another word, or another number.
+/// A different value: the file NAME_other for NAME, a different word, or a different number.
 std::string value_for(const Field& field) {
   if (field.domain.is_file()) {
     std::filesystem::path name;

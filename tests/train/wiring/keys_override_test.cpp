@@ -17,7 +17,7 @@
 #include "train/config/load.h"
 
 /// Every key of every section, given by a config file and by the command line: each sets the member
-/// of its name, the last value counts, and errors are reported for the last value.
+/// with its name, the last value counts, and errors are reported for the last value.
 namespace tapestry {
 namespace {
 
@@ -65,7 +65,7 @@ std::string value_or_problems(const Key& key, const std::string& text,
   return result;
 }
 
-TEST_CASE("every key sets the member of its name") {
+TEST_CASE("every key sets the member with its name") {
   const std::map<std::string, std::string> others = {
       {"subwords", "kind"},       {"text_normalization", "normalization"},
       {"subword_file", "file"},   {"target_subword_file", "target_file"},
@@ -90,7 +90,8 @@ TEST_CASE("the last override of a key wins over the file and earlier overrides")
   for (const Key& key : keys) {
     CAPTURE(key.override(""));
     for (const std::string& last : {key.usual, key.one, key.two}) {
-      // A file path on the command line starts at the working folder, and stays empty if it is.
+      // A file path on the command line is relative to the working folder; an empty path stays
+      // empty.
       const std::string expected =
           value_or_problems(key, "train:\n  log_every: 50\n", {key.override(last)});
       taken += expected == last ? 1 : 0;

@@ -41,11 +41,11 @@ struct ProcessWorkplace : TaskWorkplace {
   Outcome start(const std::vector<std::string>& overrides) const {
     return with({"train", config_file}, overrides);
   }
-  /// Only from the checkpoint.
+  /// Resumes with the config of the checkpoint.
   Outcome resume(const std::vector<std::string>& overrides) const {
     return with({"train", "--resume", run_dir}, overrides);
   }
-  /// From checkpoint and config file.
+  /// Resumes with a config file.
   Outcome resume_with_config(const std::vector<std::string>& overrides) const {
     return with({"train", "--resume", config_file}, overrides);
   }
@@ -107,7 +107,7 @@ std::string arithmetic_of(const ProcessWorkplace& work, const char* checkpoint) 
   return read_checkpoint(path).get_text("arithmetic");
 }
 
-TEST_CASE("a run uses train.kernels, and keeps them when it is resumed") {
+TEST_CASE("a run uses train.kernels, and keeps these kernels when it is resumed") {
   if (std::ranges::find(compiled_kernels(), "baseline") == compiled_kernels().end()) return;
   const WithoutVariable automatic("TAPESTRY_KERNELS");
   const ProcessWorkplace work;

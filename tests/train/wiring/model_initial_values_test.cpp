@@ -64,8 +64,8 @@ std::vector<KindOptions> options_of_kind(const KindCase& kind) {
   return {plain, additive, bilinear};
 }
 
-/// Checks values of one tensor, of many seeds together, divided by their scale: their deviation,
-/// and their extremes, which tell the two distributions apart.
+/// Checks the values of one tensor for many seeds, divided by their scale: their deviation, and
+/// their extremes, which distinguish the two distributions.
 void check_distribution(Kind kind, const std::vector<double>& values) {
   const auto n = static_cast<double>(values.size());
   double sum = 0, squares = 0;

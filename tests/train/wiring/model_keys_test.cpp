@@ -31,7 +31,7 @@ namespace {
 using namespace test;
 using Overrides = std::vector<std::string>;
 
-/// Values of other keys while a key is tried: some keys have an effect only with them.
+/// Values of other keys while a key is tested: some keys have an effect only with them.
 const std::vector<Overrides> contexts = {{},
                                          {"model.normalization=rms_norm"},
                                          {"model.normalization=batch_norm"},
@@ -124,7 +124,7 @@ TEST_CASE("the tests have every kind of model") {
   }
 }
 
-TEST_CASE("every key of a model affects it, as the second implementation says, and no other key") {
+TEST_CASE("every model key has its effect in the second implementation, and changes no other key") {
   for_each_change(true, [](const Change& change, const KindCase& kind) {
     bool has_effect = false, is_compared = false;
     for (const Overrides& context : contexts) {
@@ -209,7 +209,7 @@ TEST_CASE("every tensor of a model affects the comparison with the second implem
     for (const auto& gradient : expected.gradients) {
       CAPTURE(kind.name);
       CAPTURE(gradient.first);
-      // A key's bias adds one number to all scores of a query, which softmax does not see.
+      // A key's bias adds one number to all scores of a query, which does not change the softmax.
       const bool affects =
           std::ranges::any_of(gradient.second, [](double g) { return std::abs(g) > 1e-5; });
       CHECK(affects == !gradient.first.ends_with("k_proj.bias"));

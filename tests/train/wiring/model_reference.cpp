@@ -221,7 +221,7 @@ class Reference {
     return permute(reshape(x, {x.shape()[0], x.shape()[1], o_.num_heads, d}), {0, 2, 1, 3});
   }
 
-  /// Neighbors (2i, 2i + 1) of the vector at position m turn by m 10000^(-2i / d).
+  /// Rotates elements (2i, 2i + 1) of the vector at position m by m 10000^(-2i / d).
   Tensor rotated(const Tensor& x) const {
     const std::size_t n = x.shape()[2], d = x.shape()[3], pairs = d / 2;
     const auto table = [&](double (*f)(double)) {
@@ -352,7 +352,7 @@ std::vector<double> labelled(const Tensor& logits, const Ids& labels) {
   return kept;
 }
 
-/// Takes the gradients out of the parameters.
+/// Moves the gradients out of the parameters.
 std::map<std::string, std::vector<double>> taken_gradients(Parameters& parameters) {
   std::map<std::string, std::vector<double>> gradients;
   for (NamedTensor p : parameters) {
@@ -384,7 +384,7 @@ double difference(const std::vector<double>& a, const std::vector<double>& b, do
   double worst = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     const double d = std::abs(a[i] - b[i]);
-    worst = d <= worst ? worst : d;  // NaN stays
+    worst = d <= worst ? worst : d;  // keeps NaN
     scale = std::max(scale, std::abs(b[i]));
   }
   return worst / scale;

@@ -94,7 +94,7 @@ const std::set<std::string> run_keys_tested_elsewhere = {
     "train.run_dir", "train.initialize_from", "train.kernels",
     "train.matmul",  "train.epochs",          "train.gradient_exchange"};
 
-/// Overrides that put other keys of a section in use, and another value of its `kind`.
+/// Overrides that enable other keys of a section, and a different value of its `kind`.
 struct Context {
   std::string section;
   std::vector<std::string> overrides{};
@@ -207,7 +207,7 @@ class Comparison {
     const std::optional<Parts> changes = row.changes ? row.changes : changes_by_rule(row.key);
     if (!changes) {
       CHECK_FALSE(same_weights(with, found->second));
-      // A key of the schedule changes the learning rate at once.
+      // A key of the schedule changes the learning rate immediately.
       if (context.section == "schedule") CHECK_FALSE(same(with, found->second, training));
       return;
     }
@@ -245,7 +245,7 @@ TEST_CASE("every key of a run has its documented effect on every kind of model, 
   }
 }
 
-TEST_CASE("the rows name keys, and the contexts every optimizer and schedule") {
+TEST_CASE("the rows name existing keys, and the contexts include every optimizer and schedule") {
   std::set<std::string> keys;
   for (const ConfigKey& key : config_keys()) keys.insert(key.path());
   for (const Row& row : rows) CHECK_MESSAGE(keys.contains(row.key), row.key);
