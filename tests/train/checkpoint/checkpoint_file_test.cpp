@@ -310,7 +310,7 @@ TEST_CASE("a missing file, a folder and a pipe are rejected without blocking") {
   CHECK_THROWS_AS(read_checkpoint(folder / "pipe"), CheckpointError);
 }
 
-TEST_CASE("a failed read from disk counts as damage, whichever read fails") {
+TEST_CASE("a failure of any read from disk counts as damage") {
   const CheckpointInFolder checkpoint(every_type());
   FaultyFileSystem whole;
   read_checkpoint(checkpoint.path, 1 << 20, whole);

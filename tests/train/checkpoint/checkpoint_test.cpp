@@ -179,7 +179,7 @@ TEST_CASE("invalid metrics sizes for continuing beyond the end of a run are reje
   }
 }
 
-TEST_CASE("each number of the state is stored under its own path") {
+TEST_CASE("each number of the state is stored under a separate path") {
   Run run(3);
   run.state.running.tokens = 41;
   run.state.scheduled_save = 52;

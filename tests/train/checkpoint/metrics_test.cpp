@@ -148,7 +148,7 @@ TEST_CASE("an invalid table is rejected with the number of the invalid line") {
   CHECK_THROWS_AS(MetricsTable("step,loss\n"), CheckpointError);
 }
 
-TEST_CASE("columns of other scores have names of lowercase letters, digits and _") {
+TEST_CASE("columns of additional scores have names of lowercase letters, digits and _") {
   const auto with_columns = [](const std::string& columns, const std::string& rows) {
     return rejection(std::string(metrics_heading) + columns + "\n" + rows);
   };

@@ -111,7 +111,7 @@ TEST_CASE("load_parameters lists all tensors that do not fit and leaves the mode
       "missing in the file: output.weight, output.bias\nnot in the model: head.bias, head.weight"));
 }
 
-TEST_CASE("load_parameters without strict loads tensors that fit and reports the others") {
+TEST_CASE("load_parameters without strict loads tensors that fit and reports all other tensors") {
   const TemporaryFolder folder;
   const SmallModel saved(1);
   save_parameters(saved.parameters, folder / "model.h5");
@@ -201,7 +201,7 @@ TEST_CASE("a file without this kind of optimizer is rejected and changes nothing
   CHECK(model.values() == before);
   CHECK(adam.steps() == 0);
 
-  CHECK(load_parameters(model.parameters, path).complete());  // without the optimizer
+  CHECK(load_parameters(model.parameters, path).complete());  // ignores the optimizer
   CHECK(model.values() == saved.values());
 }
 

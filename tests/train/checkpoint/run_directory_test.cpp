@@ -146,7 +146,7 @@ const std::vector<std::pair<const char*, Replacement>> replacements = {
     {"folder", [](const auto& path) { std::filesystem::create_directory(path); }},
     {"pipe", [](const auto& path) { REQUIRE(::mkfifo(path.c_str(), 0600) == 0); }}};
 
-TEST_CASE("a checkpoint that is not a regular file is skipped for an older one") {
+TEST_CASE("a checkpoint that is not a regular file is skipped in favor of an older checkpoint") {
   for (const auto& replacement : replacements) {
     CAPTURE(replacement.first);
     MadeRun run({10, 20});

@@ -18,7 +18,7 @@ namespace tapestry::test {
 struct ExpectedError {
   std::string place;               ///< "x:2:3", or only a name for an error without a line
   std::string underlined{};        ///< the text marked by the caret and tildes
-  std::vector<std::string> words;  ///< in message or hint
+  std::vector<std::string> words;  ///< parts of the message or hint
 };
 
 /// The errors of a config with the name x.

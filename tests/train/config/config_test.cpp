@@ -132,7 +132,7 @@ const std::vector<Wrong> wrong_overrides = {
 
 }  // namespace
 
-TEST_CASE("errors of a config have position, reason and hint, and are reported at once") {
+TEST_CASE("errors of a config have position, reason and hint, and are reported together") {
   for (const Wrong& row : wrong_configs) {
     CAPTURE(row.text);
     check_errors(config_errors(row.text), row.errors);
@@ -151,7 +151,7 @@ TEST_CASE("an override does not hide an invalid value in the file") {
                {{"x:2:14", "abc", {"a whole number"}}});
 }
 
-TEST_CASE("aliases and merge keys set values, and a key of the map replaces a merged one") {
+TEST_CASE("aliases and merge keys set values, and a key of the map replaces a merged key") {
   const Config config = parse_config(
       "x-small: &small {d_model: 64, num_heads: 2, dropout: 0.3}\n"
       "model:\n  num_heads: 8\n  <<: *small\ntrain:\n  save_every: &often 40\n"

@@ -17,7 +17,7 @@ using namespace test;
 struct Contradiction {
   std::string text;
   std::string at;                  ///< the key that the error underlines
-  std::vector<std::string> words;  ///< in message and hint
+  std::vector<std::string> words;  ///< parts of message and hint
 };
 
 const std::string files =

@@ -18,7 +18,7 @@ Config with_schedule(const std::string& schedule, const std::vector<std::string>
   return parse_config("schedule: {learning_rate: 0.1, " + schedule + "}\n", "c", overrides);
 }
 
-TEST_CASE("a percentage refers to train.steps, wherever the config sets it") {
+TEST_CASE("a percentage refers to the last value of train.steps, including overrides") {
   CHECK(with_schedule("kind: cosine, warmup_steps: 5%").schedule.warmup_steps == 100);  // of 2000
   const Config config = with_schedule("kind: cosine, warmup_steps: 5%, decay_steps: 50%",
                                       {"train.steps=300", "train.save_every=10%"});

@@ -136,7 +136,7 @@ TEST_CASE("the bits of an output depend only on its source, not on its batch") {
   }
 }
 
-TEST_CASE("outputs have the same bits on any number of threads") {
+TEST_CASE("outputs are bit-identical on any number of threads") {
   const Model model = random_model(5);
   Sentences many;
   for (std::size_t i = 0; i < 72; ++i) {

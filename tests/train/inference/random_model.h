@@ -93,7 +93,7 @@ inline std::vector<Hypothesis> all_outputs(const Model& model, const Sentence& s
   return all;
 }
 
-/// Another network without its incremental decoder.
+/// Wraps a network and hides its incremental decoder.
 class WithoutDecoder : public Network {
  public:
   explicit WithoutDecoder(const Network& network) : network_(network) {}

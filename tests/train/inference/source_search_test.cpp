@@ -45,7 +45,7 @@ TEST_CASE("next logits have the most likely tokens of a row, and all of its logi
   CHECK(all[5] == Approx(std::log(0.5)));
 }
 
-TEST_CASE("extensions of a hypothesis use its own slot, then a free one") {
+TEST_CASE("extensions of a hypothesis use its slot first, and then free slots") {
   const SearchInput input{.source = {4}};
   const SearchOptions options{.beam_size = 2};
   SourceSearch search(input, 9, options);
@@ -78,7 +78,7 @@ TEST_CASE("a finished search keeps its slots") {
   CHECK(search.results().front().tokens == Sentence{4});
 }
 
-TEST_CASE("a prefix uses one slot, and after its end all slots are used") {
+TEST_CASE("a prefix uses a single slot, and the search after the prefix uses all slots") {
   const SearchInput input{.source = {4}, .prefix = {5}};
   const SearchOptions options{.beam_size = 2, .num_best = 2};
   SourceSearch search(input, 2, options);

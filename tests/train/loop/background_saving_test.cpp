@@ -42,7 +42,7 @@ class WaitingFileSystem : public FileSystem {
   /// The first checkpoint is renamed when this is true, or after max_wait.
   std::function<bool()> may_rename = [] { return true; };
   int error = 0;                ///< if not 0, the first rename fails with this error
-  std::atomic<int> renames{0};  ///< of checkpoints
+  std::atomic<int> renames{0};  ///< number of renamed checkpoints
   std::atomic<bool> has_waited{false};
   std::atomic<int> files{0}, max_files{0};  ///< checkpoints open for writing
 

@@ -107,7 +107,7 @@ TEST_CASE("destroying a loader abandons the step that it prepares") {
   }
 }
 
-TEST_CASE("a loader uses its thread if a step takes long to prepare") {
+TEST_CASE("a loader uses a background thread if a step takes long to prepare") {
   Config config = masked_config();
   config.train.accumulate = 2;
   const Corpus corpus = load_corpus(config.data);

@@ -90,7 +90,7 @@ TEST_CASE("memory of state, validation and saving follows from shapes, vocabular
   config.model.max_length = 20;
   Corpus corpus = load_corpus(config.data);
   for (Example& pair : corpus.validation) pair.target.resize(7, first_word_id);
-  corpus.validation[2].target.resize(9, first_word_id);  // with <eos> 10 tokens
+  corpus.validation[2].target.resize(9, first_word_id);  // 10 tokens with <eos>
   const NetworkSizes sizes = network_sizes(config, corpus);
   REQUIRE(sizes.source != sizes.target);
   const ValueCount values = count_values(network_maker(config, sizes));
@@ -141,7 +141,8 @@ TEST_CASE("a validation needs memory for the longest training example that it sc
   CHECK(need_of_model(config, corpus).validation == 4 * 11 * vocabulary);
 }
 
-TEST_CASE("averaging needs memory for the sums, and for the file and arrays of one checkpoint") {
+TEST_CASE(
+    "averaging checkpoints needs memory for the sums, and for one checkpoint's file and arrays") {
   Config config = tiny_config();
   const Corpus corpus = load_corpus(config.data);
   const std::uint64_t parameters =
@@ -202,8 +203,7 @@ TEST_CASE("the largest batches of tokens have the most positions or the most pai
   CHECK(largest[0].target_length == 13);
   CHECK(largest[1].rows == 4);
   CHECK(largest[1].source_length == 6);
-  CHECK(largest[1].target_length ==
-        5);  // of a shorter pair, which may be in this batch in another epoch
+  CHECK(largest[1].target_length == 5);  // a shorter pair may be in this batch in another epoch
   config.train.batch_tokens = 200;
   CHECK(largest_batches(corpus, config).size() == 1);
   CHECK(largest_batches(corpus, config)[0].rows == 8);

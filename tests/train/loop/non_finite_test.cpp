@@ -142,7 +142,7 @@ TEST_CASE("a batch without a single example at fault is listed completely") {
   CHECK_FALSE(none.by_themselves);
 }
 
-TEST_CASE("every tensor of a checkpoint is checked, and the first non-finite one is named") {
+TEST_CASE("every tensor of a checkpoint is checked, and the first non-finite tensor is named") {
   Config config = test::tiny_config();
   config.model.normalization = Normalization::batch_norm;
   Model model(network_maker(config, {.source = 9, .target = 9}), DType::float32, 1);

@@ -232,8 +232,8 @@ Left trained(const Config& config) {
 }
 
 struct SkipCase {
-  std::string name;            ///< of the config
-  std::vector<Lines> options;  ///< overrides of each run
+  std::string name;            ///< name of the config
+  std::vector<Lines> options;  ///< overrides for each run
 };
 
 const Lines from_files = {"data.subwords=file", "data.subword_file=%/source.model",

@@ -117,7 +117,7 @@ TEST_CASE("a step can be applied or skipped once, as the next step of the state"
   CHECK(run.computer.snapshot() == before);
 }
 
-TEST_CASE("a step with other batches does not change the position in the data") {
+TEST_CASE("a step with custom batches does not change the position in the data") {
   NewRun run;
   run.computer.apply(run.computed_step());
   const BatchPosition position = run.computer.state().position;

@@ -322,7 +322,7 @@ void stop_after_poisoned_step(TinyRun& run) {
   REQUIRE(poisoned_run(run, config) == "nothing was thrown");
 }
 
-TEST_CASE("a run that rolls back completes if any one of its saves fails") {
+TEST_CASE("a run that rolls back completes even if any single save fails") {
   TinyRun start;
   stop_after_poisoned_step(start);
   Config config = one_sentence_a_step(OnNan::rollback);
@@ -407,7 +407,7 @@ TEST_CASE("non-finite weights at a save cause a rollback, up to train.max_nan_st
   CHECK(run.directory().steps() == std::vector<std::uint64_t>{0});
 }
 
-TEST_CASE("a rollback past a damaged checkpoint warns and uses the newest valid one") {
+TEST_CASE("a rollback past a damaged checkpoint warns and uses the newest valid checkpoint") {
   TinyRun run;
   save_two_poisoned_steps(run);
   const test::TemporaryFolder folder;

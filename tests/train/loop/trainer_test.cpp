@@ -158,7 +158,7 @@ TEST_CASE("metrics have a row for each period, with the epoch of the step") {
         "train 10 of epoch 4\ntrain 12 of epoch 4\nvalidation 12 of epoch 4\n");
 }
 
-TEST_CASE("the latest checkpoints and the best one are kept") {
+TEST_CASE("the latest checkpoints and the best checkpoint are kept") {
   Config config = tiny_config();
   config.train.keep_last = 2;
   TinyRun run;

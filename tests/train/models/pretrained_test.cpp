@@ -84,7 +84,7 @@ TEST_CASE("a tensor of a different shape is newly initialized, not taken from th
   CHECK(values_of(to).at("embedding.weight") == before.at("embedding.weight"));
 }
 
-TEST_CASE("loaded tensors are counted relative to the new model, not to the pretrained one") {
+TEST_CASE("loaded tensors are counted relative to the new model, not to the pretrained model") {
   TransformerOptions deeper = options();
   deeper.num_encoder_layers = 2;
   TrainedModel from = masked_model();

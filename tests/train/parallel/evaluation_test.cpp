@@ -76,7 +76,7 @@ TEST_CASE("any number of processes has bitwise the same scores and predictions a
   const Model model = test::random_model(1);
   const Evaluation one = evaluate_labels(model, {});
   CHECK(one.predictions.size() > 13);
-  for (const std::size_t processes : {1, 2, 3, 5, 9}) {  // of seven batches
+  for (const std::size_t processes : {1, 2, 3, 5, 9}) {  // for seven batches
     std::mutex mutex;
     std::size_t right = 0;
     evaluate_in_processes(processes, [&](const WorkShare& share) {
@@ -96,7 +96,7 @@ TEST_CASE("each process scores only its share of the batches") {
   CHECK(sizes == Sizes{3 * of_a_batch, 2 * of_a_batch, 2 * of_a_batch});
 }
 
-TEST_CASE("translation is divided among processes, with the scores of one process") {
+TEST_CASE("translation divided among processes has the same scores as in one process") {
   const Model model = test::random_model(1);
   const Vocabulary words({"a", "b", "c", "d", "e", "f"});
   const TextCodec codec({}, words, words);

@@ -139,7 +139,7 @@ TEST_CASE("a step sends gradients before its backward pass ends") {
   const Config config = config_of_several_buckets();
   const Corpus corpus = load_corpus(config.data);
   test::LocalNetwork network(2);
-  std::string events;  // of rank 0
+  std::string events;  // events in rank 0
   network.on_send(Transport::Channel::gradients, [&](std::size_t rank, std::size_t) {
     if (rank == 0) events += 's';
   });
@@ -172,7 +172,7 @@ TEST_CASE("bfloat16 rounds to the closest value of 8 significant bits, and ties 
         std::pair(std::numeric_limits<float>::max(), infinity)}) {
     CHECK(rounded_to_bfloat16(value) == rounded);
   }
-  CHECK(rounded_to_bfloat16(0x1.03p0) == 0x1.04p0);  // of double
+  CHECK(rounded_to_bfloat16(0x1.03p0) == 0x1.04p0);  // a double
   CHECK(to_bfloat16(-2.0f) == 0xc000);
   CHECK(std::isnan(rounded_to_bfloat16(std::numeric_limits<float>::quiet_NaN())));
   CHECK(std::isnan(rounded_to_bfloat16(std::bit_cast<float>(0x7f800001U))));

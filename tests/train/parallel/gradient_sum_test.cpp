@@ -156,7 +156,7 @@ struct Noted {
   }
 };
 
-constexpr std::size_t bucket_values = 2 * kernels::elements_per_piece;  // of two processes
+constexpr std::size_t bucket_values = 2 * kernels::elements_per_piece;  // shards of two processes
 
 /// Parameters of one bucket each.
 Parameters three_buckets() {
@@ -259,7 +259,8 @@ void check_product_gradients(std::size_t micro_batches, bool bfloat16) {
 }
 
 TEST_CASE(
-    "gradients sent during backward, even in bfloat16, are bit-identical to those of one process") {
+    "gradients sent during backward, even in bfloat16, are bit-identical to one process's "
+    "gradients") {
   for (const bool bfloat16 : {false, true}) {
     check_product_gradients(4, bfloat16);
     check_product_gradients(5, bfloat16);
@@ -277,7 +278,7 @@ TEST_CASE("bfloat16 rounds sums that processes exchange, and not the sum of all 
     }
   }
   CHECK(different > 3 * bucket_values / 2);
-  // One micro-batch is not rounded; two are, and their sum is not.
+  // One micro-batch is not rounded; two micro-batches are rounded, but their sum is not.
   for (const std::size_t n : {1, 2}) {
     CAPTURE(n);
     Parameters parameters = two_parameters();
@@ -366,7 +367,7 @@ TEST_CASE("memory of transfers that an exception leaves pending is never reused"
   }
   const std::size_t bytes = use.bytes();
   constexpr double gradient = 3 * bucket_values * sizeof(float);
-  // Both nodes, and half of the node that it would receive.
+  // The process holds both nodes, and half of the node that it would receive.
   CHECK(static_cast<double>(bytes) > 0.95 * 2.5 * gradient);
   CHECK(static_cast<double>(bytes) < 1.05 * 2.5 * gradient);
 }

@@ -57,7 +57,7 @@ class LocalNetwork {
  private:
   struct Message {
     std::vector<std::byte> copy;
-    std::span<const std::byte> bytes;  ///< of the sender
+    std::span<const std::byte> bytes;  ///< memory of the sender
     std::shared_ptr<bool> is_taken;
 
     void copy_to(std::span<std::byte> to) const {

@@ -89,7 +89,7 @@ struct Trained {
   std::vector<std::vector<double>> parameters;
   std::vector<std::vector<double>> averages;    ///< swapped into the parameters
   std::vector<std::vector<std::byte>> state{};  ///< whole, in rank 0
-  double norm = 0.0;                            ///< of the last gradient
+  double norm = 0.0;                            ///< norm of the last gradient
 
   bool operator==(const Trained&) const = default;
 };
@@ -215,7 +215,7 @@ TEST_CASE("the memory of optimizer state and averages is divided by the number o
   constexpr std::size_t values = 3'000'000;
   const Parameters parameters = large_parameters(values);
   for (const OptimizerKind kind : {OptimizerKind::adam, OptimizerKind::adamw, OptimizerKind::sgd}) {
-    const std::size_t kinds = kind == OptimizerKind::sgd ? 2 : 3;  // with the average
+    const std::size_t kinds = kind == OptimizerKind::sgd ? 2 : 3;  // includes the average
     for (const std::size_t processes : {1, 2, 4, 8}) {
       const ShardLayout layout(parameters, processes, ShardLayout::default_bucket_bytes);
       for (std::size_t rank = 0; rank < processes; ++rank) {

@@ -142,7 +142,7 @@ TEST_CASE("rank 0 records the gradients and averages of all shards") {
   CHECK(record(3) == expected);
 }
 
-TEST_CASE("the time limit of one process ends all of them at the same step with a save") {
+TEST_CASE("the time limit of one process ends all processes at the same step with a save") {
   const auto limit_of_second = [](std::size_t rank) {
     if (rank != 1) return TimeLimit();
     return TimeLimit(TimeLimit::Clock::now() - std::chrono::hours(1), std::chrono::seconds(1));

@@ -99,7 +99,7 @@ TEST_CASE("reading digests stops at the first invalid event") {
     CHECK(table.steps == std::vector<std::uint64_t>{1});
     CHECK(table.digests == std::vector<std::uint32_t>{1, 15});
   }
-  CHECK(read_digests(event(1, R"(["00000001"])")).steps.empty());  // without names of tensors
+  CHECK(read_digests(event(1, R"(["00000001"])")).steps.empty());  // lacks names of tensors
 }
 
 DigestTable table_of(const std::vector<std::array<std::uint32_t, 3>>& rows) {
@@ -240,7 +240,7 @@ TEST_CASE("recording does not change the results of a run") {
                   read_text(folder / "metrics.csv");
     const auto records = records_of(folder.path());
     if (checkpoint == &without) continue;
-    REQUIRE(records.size() == 3);  // of the steps 4, 8 and 12
+    REQUIRE(records.size() == 3);  // steps 4, 8 and 12
     CHECK(records[2].step == 12);
     CHECK(records[0].resident_bytes > 1'000'000);
     CHECK(records[0].samples.size() == config.train.samples);

@@ -35,7 +35,7 @@ TEST_CASE("no text of the data can end the script element") {
   for (const char* part : {"<", ">", "&", "\u2028", "\u2029"}) CHECK_FALSE(contains(safe, part));
   CHECK(Json::parse(safe).get<std::string>() == attack);
   CHECK(json_for_script("\"\xE2\x80\xA7\xE2\x80\"") ==
-        "\"\xE2\x80\xA7\xE2\x80\"");  // other characters stay
+        "\"\xE2\x80\xA7\xE2\x80\"");  // other characters are kept
 }
 
 TEST_CASE("a page contains its data, which add no elements") {

@@ -120,7 +120,7 @@ TEST_CASE("the training loss of a report excludes label smoothing") {
 
 TEST_CASE("invalid files and files of earlier versions cause notes") {
   const test::TemporaryFolder folder;
-  CHECK(read_run_history(folder.path()).notes.empty());  // without files
+  CHECK(read_run_history(folder.path()).notes.empty());  // no files
   folder.write("metrics.csv", "");
   std::filesystem::create_directory(folder / "train.log");
   folder.write("events.jsonl", "a\nb\n");

@@ -126,7 +126,7 @@ TEST_CASE("this machine has memory") {
 }
 
 struct EndOfProcess {
-  int status = 0;    ///< of waitpid()
+  int status = 0;    ///< status from waitpid()
   std::string said;  ///< standard error
 };
 

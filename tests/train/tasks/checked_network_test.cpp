@@ -114,7 +114,7 @@ TEST_CASE("results of the wrong shape or element type are rejected, and exceptio
   const struct {
     NetworkContract contract;
     NetworkChange change;
-    std::vector<std::string> words;  ///< of the message and the hint
+    std::vector<std::string> words;  ///< parts of message and hint
   } cases[] = {
       {contract,
        returns(logits, ones({2, 4, 3})),

@@ -340,7 +340,7 @@ struct Misfit {
 TEST_CASE("an example that is too long is named by its file and line, in each of several files") {
   const test::TemporaryFolder folder;
   for (const bool pairs : {true, false}) {
-    // Both have 5 tokens: with <eos>, or with <bos> and <eos>.
+    // Both examples have 5 tokens: with <eos>, or with <bos> and <eos>.
     const std::string too_long = pairs ? "a b c d\n" : "a b c\n";
     for (const Misfit& each : std::vector<Misfit>{{0, false},
                                                   {2, false},

@@ -31,7 +31,7 @@ std::string without_quotes(std::string text) {
 /// A key with its default and two other values.
 struct Key {
   std::string section, key, usual, one, two;
-  bool used;  ///< with the defaults of all other keys
+  bool used;  ///< whether the default config uses the key
 
   std::string in_file(const std::string& value) const {
     return section + ":\n  " + key + ": " + (value.empty() ? "\"\"" : value) + "\n";

@@ -27,7 +27,7 @@ struct InitialValues {
 };
 using Kind = InitialValues::Kind;
 
-/// As documented, by the name and shape of the parameter.
+/// The documented initial values for the name and shape of the parameter.
 InitialValues initial_values(const NamedTensor& parameter, std::size_t d_model) {
   const std::string& name = parameter.name;
   const Shape& shape = parameter.tensor.shape();
@@ -98,7 +98,7 @@ TEST_CASE("every tensor of every kind of model starts from its documented distri
   for (const KindCase& kind : kind_cases) {
     CAPTURE(kind.name);
     for (const KindOptions& options : options_of_kind(kind)) {
-      std::map<std::string, std::vector<double>> drawn;  // of all seeds, divided by the scale
+      std::map<std::string, std::vector<double>> drawn;  // values divided by their scale
       std::map<std::string, Kind> kinds;
       std::set<std::vector<std::int64_t>> beginnings;  // rounded
       for (std::size_t seed = 1; seed <= max_seeds; ++seed) {

@@ -39,12 +39,12 @@ const std::vector<Overrides> contexts = {{},
                                          {"model.num_heads=1"},
                                          {"model.num_heads=1", "model.attention=parameter_free"}};
 
-/// Another value of a key.
+/// A changed value of a key.
 struct Change {
   std::string key, value;
 
   std::string override() const { return "model." + key + "=" + value; }
-  /// Whether it affects training only.
+  /// Whether the key affects only training.
   bool drops() const { return key.ends_with("dropout") || key == "stochastic_depth"; }
 };
 
@@ -57,7 +57,7 @@ std::optional<Config> accepted(const KindCase& kind, Overrides overrides, const 
   }
 }
 
-/// All other words of a key, or another number that the inputs of the tests allow.
+/// All non-default words of a key, or a different number that the inputs of the tests allow.
 std::vector<Change> changes_of(const Field& field, const KindCase& kind) {
   const std::string key(field.key);
   const Domain& domain = field.domain;
@@ -176,7 +176,7 @@ TEST_CASE("models of every kind compute what their options say, in every combina
   const Threads one(1);
   for (const KindCase& kind : kind_cases) {
     CAPTURE(kind.name);
-    std::map<std::string, std::vector<Change>> changes;  // by key
+    std::map<std::string, std::vector<Change>> changes;  // changes of each key
     for_each_change(true, [&](const Change& change, const KindCase& of) {
       if (of.name == kind.name && !change.drops()) changes[change.key].push_back(change);
     });
@@ -187,7 +187,7 @@ TEST_CASE("models of every kind compute what their options say, in every combina
       const RandomStream random = RandomStream(seed).named("combinations");
       Overrides overrides;
       std::uint64_t count = 0;
-      for (const auto& [key, others] : changes) {  // one of the others, or the usual value
+      for (const auto& [key, others] : changes) {  // draws a change or the usual value
         const auto n = static_cast<double>(others.size() + 1);
         const auto chosen = static_cast<std::size_t>(random.uniform(count++) * n);
         if (chosen < others.size()) overrides.push_back(others[chosen].override());
@@ -250,7 +250,7 @@ TEST_CASE("a model reads at most max_length tokens on either side") {
       CAPTURE(kind.name);
       CAPTURE(positions);
       KindOptions options = parsed_options(kind, {std::string("model.positions=") + positions});
-      options.max_length = 9;  // of an image: eight patches and the class token
+      options.max_length = 9;  // an image: eight patches, the class token
       const auto reads = [&](std::size_t source, std::size_t target) {
         const NetworkInput input{batch(source), batch(target), wiring_input().images};
         (*model_of(options).network)(input, Mode::inference());

@@ -16,7 +16,7 @@ namespace tapestry::test {
 struct Results {
   std::vector<double> logits;  ///< at the positions that have a label
   double loss = 0;
-  std::map<std::string, std::vector<double>> gradients;  ///< of all parameters
+  std::map<std::string, std::vector<double>> gradients;  ///< gradients of all parameters
 
   bool operator==(const Results&) const = default;
 };

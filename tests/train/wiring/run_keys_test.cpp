@@ -54,7 +54,7 @@ struct Row {
 const std::string still = "schedule.learning_rate=1e-30";
 
 const std::vector<Row> rows = {
-    // Only these values have an effect in so few steps.
+    // Only these values have an effect within the few steps of a run.
     {"optimizer.beta2", "0.9"},
     {"optimizer.clip_norm", "0.05"},
     {"schedule.learning_rate", "0.02"},
