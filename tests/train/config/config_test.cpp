@@ -117,7 +117,7 @@ const std::vector<Wrong> wrong_configs = {
 
 const std::vector<Wrong> wrong_overrides = {
     {"train.log_every=abc",
-     {{"command line: train.log_every=abc", "", {expected_steps, "example 50"}}}},
+     {{"command line: train.log_every=abc", "", {expected_steps, "write 50"}}}},
     {"model.d_modl=64", {{"command line: model.d_modl=64", "", {"did you mean `d_model`?"}}}},
     {"modle.d_model=64", {{"command line: modle.d_model=64", "", {"unknown section `modle`"}}}},
     {"steps=64", {{"command line: steps=64", "", {"`section.key=value`", "`train.steps=...`"}}}},
