@@ -112,7 +112,7 @@ TEST_CASE("an epsilon that is 0 in the precision of a parameter is rejected") {
     Adam({&narrow, 1}, {.epsilon = 1e-60});
   });
   const NamedTensor both[] = {wide, narrow};
-  check_error<ValueError>("as `narrow` is", [&] { AdamW(both, {.epsilon = 1e-60}); });
+  check_error<ValueError>("the type of `narrow`", [&] { AdamW(both, {.epsilon = 1e-60}); });
   CHECK_THROWS_AS(Adam({&narrow, 1}, {.epsilon = 1e-46}), ValueError);
   CHECK_NOTHROW(Adam({&narrow, 1}, {.epsilon = 1e-45}));
   CHECK_NOTHROW(Adam({&wide, 1}, {.epsilon = 1e-60}));

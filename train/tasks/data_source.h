@@ -24,7 +24,7 @@ struct DataSource {
 
   /// Generates or reads the corpus, except its fingerprint; relative paths start at the working
   /// directory. `fixed` has the vocabularies of a trained model, or is null. For a trained model,
-  /// encodes text with its vocabularies, maps all other words to <unk>, and leaves parts without a
+  /// encodes text with its vocabularies, maps all other words to `<unk>`, and leaves parts without a
   /// file name empty.
   ///
   /// throws  DataError if a file cannot be used.
