@@ -47,6 +47,40 @@ std::string single_quoted(std::string_view text) {
 
 }  // namespace
 
+std::string format_value(double value, int decimals) {
+  constexpr std::size_t max_length = 8;
+  std::string text;
+  for (int digits = decimals; digits >= 0; --digits) {
+    text = fmt::format("{:.{}f}", value, digits);
+    if (text.size() <= max_length) return text;
+  }
+  for (int digits = 2; digits >= 0 && text.size() > max_length; --digits) {
+    text = fmt::format("{:.{}e}", value, digits);
+  }
+  return text;
+}
+
+std::vector<std::string> align_words(const std::vector<std::string>& lines) {
+  std::vector<std::string> aligned(lines.size());
+  std::vector<std::string_view> rest(lines.begin(), lines.end());
+  while (std::ranges::any_of(rest, [](std::string_view line) { return !line.empty(); })) {
+    std::vector<std::string_view> words;
+    std::vector<std::size_t> widths;
+    for (std::string_view& line : rest) {
+      const std::string_view word = words.emplace_back(line.substr(0, line.find(' ')));
+      widths.push_back(static_cast<std::size_t>(std::ranges::count_if(
+          word, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; })));
+      line.remove_prefix(std::min(word.size() + 1, line.size()));
+    }
+    const std::size_t column = std::ranges::max(widths) + 1;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      aligned[i] += words[i];
+      if (!rest[i].empty()) aligned[i].append(column - widths[i], ' ');
+    }
+  }
+  return aligned;
+}
+
 std::string format_time(std::time_t seconds) {
   std::tm utc{};
   if (::gmtime_r(&seconds, &utc) == nullptr) return "unknown time";

@@ -5,11 +5,16 @@
 #include <ctime>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tapestry {
 
 /// Formats 12345 as "12,345".
 std::string format_count(std::uint64_t number);
+
+/// Formats a number in at most 8 characters: with `decimals` decimals, such as "2.3219", or with
+/// fewer digits if it is long, such as "12345.7" and "1.2e+133".
+std::string format_value(double value, int decimals);
 
 /// Formats a duration as "1:02:03" or "4:05". Rounds to whole seconds; negative values become 0.
 std::string format_duration(double seconds);
@@ -19,6 +24,10 @@ std::string duration_in_words(double seconds);
 
 /// Formats a size in bytes as "1.4 GB", "35 MB" or "0.3 MB".
 std::string format_bytes(std::uint64_t bytes);
+
+/// Pads the words of lines so that words with the same index are below each other, such as tokens
+/// and their labels.
+std::vector<std::string> align_words(const std::vector<std::string>& lines);
 
 /// Formats a fraction in (0, 1] as a percentage: "20.0 %", "under 0.1 %".
 std::string format_share(double share);

@@ -156,8 +156,7 @@ void print_checkpoints(const std::vector<ListedCheckpoint>& list) {
   if (list.empty()) return;
   fmt::print("{:>10}  {:>9}  {:>15}\n", "checkpoint", "size", "validation loss");
   for (const ListedCheckpoint& each : list) {
-    const std::string loss =
-        each.validation_loss ? fmt::format("{:.4f}", *each.validation_loss) : "";
+    const std::string loss = each.validation_loss ? format_value(*each.validation_loss, 4) : "";
     fmt::print("{:>10}  {:>9}  {:>15}{}{}\n", each.step, format_bytes(each.bytes), loss,
                each.best ? "  best" : "", each.newest ? "  newest" : "");
   }

@@ -40,7 +40,8 @@ std::string when(const RunState& run) {
 
 std::string best(const RunState& run) {
   if (!run.best) return "";
-  return fmt::format("{} {:.4f} at step {}", run.metric, *run.best, format_count(*run.best_step));
+  return fmt::format("{} {} at step {}", run.metric, format_value(*run.best, 4),
+                     format_count(*run.best_step));
 }
 
 using Row = std::array<std::string, 5>;

@@ -202,8 +202,9 @@ class PairScorer {
     const double mean = total_ / static_cast<double>(tokens_);
     inform(
         fmt::format("{} pairs, {} tokens with <eos>: log-probability {:.4f}, per token {:.6f}, "
-                    "perplexity {:.4f}",
-                    format_count(count_), format_count(tokens_), total_, mean, std::exp(-mean)));
+                    "perplexity {}",
+                    format_count(count_), format_count(tokens_), total_, mean,
+                    format_value(std::exp(-mean), 4)));
   }
 
  private:

@@ -105,9 +105,10 @@ std::string live_line(const LiveValues& values, std::size_t columns, bool utf8) 
   constexpr std::size_t sparkline_width = 24, min_parts = 8;
   std::vector<Part> parts = {{4, progress_bar(values.step, values.total_steps)},
                              {0, fmt::format("step {}/{}", values.step, values.total_steps)},
-                             {1, fmt::format("loss {:.4f}", values.loss)}};
+                             {1, "loss " + format_value(values.loss, 4)}};
   if (values.best) {
-    parts.push_back({5, fmt::format("best {} {:.4f}", values.best->metric, values.best->value)});
+    parts.push_back(
+        {5, fmt::format("best {} {}", values.best->metric, format_value(values.best->value, 4))});
   }
   parts.push_back({6, values.speed});
   parts.push_back({2, fmt::format("{} left", values.time_left)});

@@ -252,10 +252,11 @@ void Progress::step(std::uint64_t step, std::size_t targets, double loss) {
 
 std::optional<StepSpeed> Progress::metrics(const TrainMetrics& m) {
   const double left = seconds_left(m.step);
-  report(fmt::format("step {:>{}}/{}  epoch {}  loss {:.4f}  lr {:.2e}  "
-                     "gradient {:.3f}  {}  {} left",
-                     m.step, std::to_string(total_steps_).size(), total_steps_, m.epoch, m.loss,
-                     m.learning_rate, m.gradient_norm, speed(), format_duration(left)),
+  report(fmt::format("step {:>{}}/{}  epoch {}  loss {}  lr {:.2e}  "
+                     "gradient {}  {}  {} left",
+                     m.step, std::to_string(total_steps_).size(), total_steps_, m.epoch,
+                     format_value(m.loss, 4), m.learning_rate, format_value(m.gradient_norm, 3),
+                     speed(), format_duration(left)),
          {{"event", "step"},
           {"step", m.step},
           {"epoch", m.epoch},

@@ -71,11 +71,11 @@ class LanguageModelling : public PlainTextTask {
     const DataOptions& data = config.data;
     const bool subwords = data.words.subwords.kind != SubwordKind::none;
     const bool characters = makes_windows(data) && data.windows.unit == TextUnit::character;
-    return fmt::format("{}  bits per {} {:.4f}", Task::format_scores(scores, config),
+    return fmt::format("{}  bits per {} {}", Task::format_scores(scores, config),
                        subwords     ? "subword"
                        : characters ? "character"
                                     : "word",
-                       scores.loss / std::numbers::ln2);
+                       format_value(scores.loss / std::numbers::ln2, 4));
   }
 
   const TaskAnswers& answers() const override {

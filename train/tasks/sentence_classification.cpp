@@ -163,7 +163,8 @@ std::string describe_classes(const Corpus& corpus) {
 }
 
 std::string format_class_scores(const Scores& scores) {
-  return fmt::format("loss {:.4f}  accuracy {:.2f} %", scores.loss, 100 * scores.token_accuracy);
+  return fmt::format("loss {}  accuracy {:.2f} %", format_value(scores.loss, 4),
+                     100 * scores.token_accuracy);
 }
 
 const LineCommand* ClassAnswers::command() const {

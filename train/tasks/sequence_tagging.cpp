@@ -239,8 +239,8 @@ class SequenceTagging : public Task {
   }
 
   std::string format_scores(const Scores& scores, const Config&) const override {
-    const std::string text =
-        fmt::format("loss {:.4f}  accuracy {:.2f} %", scores.loss, 100 * scores.token_accuracy);
+    const std::string text = fmt::format("loss {}  accuracy {:.2f} %", format_value(scores.loss, 4),
+                                         100 * scores.token_accuracy);
     const auto f1 = scores.others.find("span_f1");
     if (f1 == scores.others.end()) return text;
     return fmt::format("{}  span F1 {:.2f} %", text, 100 * f1->second);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "train/base/error.h"
+#include "train/base/format.h"
 #include "train/inference/batch_tensors.h"
 #include "train/inference/evaluator.h"
 #include "train/tasks/checked_network.h"
@@ -56,8 +57,8 @@ Scores Task::evaluate(const Model& model, const Config& config, const BatchRules
 }
 
 std::string Task::format_scores(const Scores& scores, const Config&) const {
-  return fmt::format("loss {:.4f}  perplexity {:.3f}  accuracy {:.2f} %", scores.loss,
-                     scores.perplexity, 100 * scores.token_accuracy);
+  return fmt::format("loss {}  perplexity {}  accuracy {:.2f} %", format_value(scores.loss, 4),
+                     format_value(scores.perplexity, 3), 100 * scores.token_accuracy);
 }
 
 const Task& find_task(std::string_view model_kind) {

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <ctime>
 #include <limits>
 #include <string>
@@ -62,6 +63,28 @@ TEST_CASE("a path that looks like an option or an override is prefixed with ./")
   CHECK(format_argument("- x") == "'./- x'");
   CHECK(format_argument("a.b=c") == "./a.b=c");
   CHECK(format_argument("runs/a.b=c") == "runs/a.b=c");
+}
+
+TEST_CASE("a value has its decimals, or as many as fit into 8 characters") {
+  CHECK(format_value(2.32194, 4) == "2.3219");
+  CHECK(format_value(0.0, 4) == "0.0000");
+  CHECK(format_value(-12345.678, 4) == "-12345.7");
+  CHECK(format_value(12345678.9, 3) == "12345679");
+  CHECK(format_value(123456789.0, 3) == "1.23e+08");
+  CHECK(format_value(-1e133, 3) == "-1e+133");
+  CHECK(format_value(NAN, 3) == "nan");
+  CHECK(format_value(INFINITY, 3) == "inf");
+  for (int exponent = -320; exponent <= 308; ++exponent) {
+    for (const double digits : {1.0, -9.9999999, 4.56789}) {
+      CHECK(format_value(digits * std::pow(10.0, exponent), 4).size() <= 8);
+    }
+  }
+}
+
+TEST_CASE("words with the same index are below each other") {
+  const auto aligned = align_words({"Ada café x", "B-PER O O", "O"});
+  CHECK(aligned == std::vector<std::string>{"Ada   café x", "B-PER O    O", "O"});
+  CHECK(align_words({"", "a b"}) == std::vector<std::string>{"", "a b"});
 }
 
 TEST_CASE("a time is printed in UTC, and as unknown if it is out of range") {
