@@ -27,9 +27,12 @@
 #include "train/base/format.h"
 #include "train/base/program.h"
 #include "train/checkpoint/metrics.h"
+#include "train/checkpoint/open_run.h"
+#include "train/checkpoint/resume.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/checkpoint/run_lock.h"
 #include "train/config/config.h"
+#include "train/config/difference.h"
 #include "train/config/load.h"
 #include "train/report/report_data.h"
 #include "train/sweep/sweep_results.h"
@@ -142,11 +145,12 @@ class SweepRunner {
     const RunLock lock(sweep_.folder);
     Runs runs;
     for (Run& run : runs_) runs.push_back(&run);
+    const std::size_t settings = group_by_setting(sweep_.overrides.axes, sweep_.runs).size();
     const auto stages =
-        sweep_stages(runs.size(), sweep_.halving, options_.steps, options_.validate_every);
+        sweep_stages(settings, sweep_.halving, options_.steps, options_.validate_every);
     std::uint64_t last_step = 0;
     for (const SweepStage& stage : stages) {
-      if (stage.runs < runs.size()) runs = select_best(runs, last_step, stage.runs);
+      if (last_step > 0) runs = select_best(runs, last_step, stage.settings);
       last_step = stage.step;
       if (stages.size() > 1) {
         print(fmt::format("{} run{} to step {}", format_count(runs.size()),
@@ -183,7 +187,7 @@ class SweepRunner {
 
   /// Describes a value as "loss 0.1234 at step 600".
   std::string describe(const BestValue& best) const {
-    return fmt::format("{} {:.4f} at step {}", options_.best_metric, best.value,
+    return fmt::format("{} {} at step {}", options_.best_metric, format_value(best.value, 4),
                        format_count(best.step));
   }
 
@@ -210,8 +214,10 @@ class SweepRunner {
   /// throws.
   void train(const SweepStage& stage, Runs waiting) {
     // Without halving, the process of a run determines whether the run is finished.
-    std::erase_if(waiting, [&](const Run* run) {
-      return sweep_.halving > 0 && saved_step(*run).value_or(0) >= stage.step;
+    std::erase_if(waiting, [&](Run* run) {
+      if (!saved_step(*run) || is_locked(folder(*run))) return false;
+      return !require_own_folder(*run) ||
+             (sweep_.halving > 0 && saved_step(*run).value_or(0) >= stage.step);
     });
     Runs training;
     const StopAtEnd stop{training};
@@ -222,6 +228,34 @@ class SweepRunner {
       collect_ended(stage, waiting, training);
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
+  }
+
+  /// Whether the checkpoints in the folder of a run are of its config and not of another run, such
+  /// as after folders were exchanged. Otherwise the run fails.
+  bool require_own_folder(Run& run) try {
+    const RunDirectory directory(folder(run));
+    const ResumePlan plan = plan_resume(directory, read_newest_of_run(directory).value(),
+                                        {.config = sweep_.config, .overrides = run.overrides});
+    for (const auto& [key, saved, expected] : compare_configs(plan.before, plan.config)) {
+      // Some keys may change on resume, such as the number of steps and files that have moved.
+      const bool has_moved = fs::path(saved).filename() == fs::path(expected).filename();
+      const bool is_resolved = key == "train.epochs" || expected.ends_with('%');
+      if (has_moved || is_resolved || !is_axis(key)) continue;
+      fail(run, static_cast<int>(ExitCode::usage),
+           fmt::format("{}: found the run of {}={}, expected {}", directory.path().string(), key,
+                       saved, expected));
+      return false;
+    }
+    return true;
+  } catch (const UserError& error) {
+    const std::string text = error.what();
+    fail(run, static_cast<int>(exit_code(error)), text.substr(0, text.find('\n')));
+    return false;
+  }
+
+  bool is_axis(const std::string& key) const {
+    return std::ranges::find(sweep_.overrides.axes, key, &SweepAxis::key) !=
+           sweep_.overrides.axes.end();
   }
 
   void start_waiting(const SweepStage& stage, Runs& waiting, Runs& training) const {
@@ -314,30 +348,79 @@ class SweepRunner {
 
   // ---- Results.
 
-  /// The best value of a run up to a step. Marks the run as failed if its metrics.csv is damaged.
-  std::optional<BestValue> best(Run& run, std::uint64_t last_step) try {
+  /// The metrics of a run: metrics.csv, or the copy in its newest checkpoint if the file is missing
+  /// or damaged. Empty for a run without a checkpoint.
+  std::string read_metrics(const Run& run) const {
     const fs::path path = folder(run) / "metrics.csv";
-    const std::string csv = read_run_file(path).value_or("");
-    if (csv.empty()) return std::nullopt;
-    require_metrics(csv, escaped(path.string()));
-    return best_value(csv, options_.best_metric, last_step);
+    try {
+      std::string csv = read_run_file(path).value_or("");
+      require_metrics(csv, escaped(path.string()));
+      return csv;
+    } catch (const UserError&) {
+      const auto newest = read_newest_of_run(RunDirectory(folder(run)));
+      return newest ? newest->arrays.get_text("train/metrics") : "";
+    }
+  }
+
+  /// The best value of a run up to a step. A run without usable metrics fails.
+  std::optional<BestValue> best(Run& run, std::uint64_t last_step) try {
+    const std::string csv = read_metrics(run);
+    return csv.empty() ? std::nullopt : best_value(csv, options_.best_metric, last_step);
   } catch (const UserError& error) {
     if (run.failed == 0) fail(run, static_cast<int>(exit_code(error)), error.what());
     return std::nullopt;
   }
 
-  /// The `count` runs with the best values up to a step, in the order of `runs`.
+  /// The runs of the `count` settings with the best mean values up to a step, in the order of
+  /// `runs`.
   Runs select_best(const Runs& runs, std::uint64_t last_step, std::size_t count) {
-    std::vector<std::optional<BestValue>> values;
-    for (Run* run : runs) values.push_back(run->failed ? std::nullopt : best(*run, last_step));
-    Runs kept;
-    for (const std::size_t i : best_runs(values, options_.best_metric, count)) {
-      kept.push_back(runs[i]);
+    std::vector<std::optional<BestValue>> values, means;
+    std::vector<SweepValues> of_runs;
+    for (Run* run : runs) {
+      values.push_back(run->failed ? std::nullopt : best(*run, last_step));
+      of_runs.push_back(sweep_.runs[run->number]);
     }
-    return kept;
+    const auto settings = group_by_setting(sweep_.overrides.axes, of_runs);
+    for (const auto& setting : settings) means.push_back(mean_of_setting(setting, values));
+    std::vector<std::size_t> kept;
+    for (const std::size_t i : best_runs(means, options_.best_metric, count)) {
+      kept.insert(kept.end(), settings[i].begin(), settings[i].end());
+    }
+    std::ranges::sort(kept);
+    Runs best;
+    for (const std::size_t i : kept) best.push_back(runs[i]);
+    return best;
   }
 
-  /// Writes the tables and the report, and prints the best run. Returns the exit code.
+  /// "best: run-03  model.dropout=0.1: loss 1.9 at step 20", or for several seeds "best mean:
+  /// model.dropout=0.1: loss 2.1 over 3 runs", since the best of all seeds is the luckiest one.
+  /// Empty if there is nothing to compare.
+  std::string describe_best(const std::vector<std::optional<BestValue>>& values) const {
+    const auto settings = group_by_setting(sweep_.overrides.axes, sweep_.runs);
+    std::vector<std::optional<BestValue>> means;
+    for (const auto& setting : settings) means.push_back(mean_of_setting(setting, values));
+    const std::size_t best = best_runs(means, options_.best_metric, 1).front();
+    if (!means[best] || settings.size() < 2) return "";
+    const std::vector<std::size_t>& of_best = settings[best];
+    if (!is_axis("train.seed")) {
+      return fmt::format("best: {}: {}; ", describe(runs_[best]), describe(*means[best]));
+    }
+    const auto count =
+        std::ranges::count_if(of_best, [&](auto i) { return values[i].has_value(); });
+    std::string text = "best mean:";
+    for (std::size_t axis = 0; axis < sweep_.overrides.axes.size(); ++axis) {
+      const std::string& key = sweep_.overrides.axes[axis].key;
+      if (key == "train.seed") continue;
+      text += " " + escaped(key + "=" + sweep_.runs[of_best.front()][axis]);
+    }
+    return fmt::format("{}: {} {} over {} run{}; ", text, options_.best_metric,
+                       format_value(means[best]->value, 4), count, count == 1 ? "" : "s");
+  }
+
+  /// Whether the folder of a run has another run.
+  static bool is_foreign(const Run& run) { return run.failed == static_cast<int>(ExitCode::usage); }
+
+  /// Writes the tables and the report, and prints the best setting. Returns the exit code.
   int write_results(const Runs& last_stage) {
     const std::string& metric = options_.best_metric;
     const std::vector<SweepAxis>& axes = sweep_.overrides.axes;
@@ -346,10 +429,9 @@ class SweepRunner {
     int code = 0;
     for (Run& run : runs_) {
       const std::uint64_t steps = saved_step(run).value_or(0);
-      SweepResult& result = results.emplace_back(SweepResult{.run = run.name,
-                                                             .values = sweep_.runs[run.number],
-                                                             .steps = steps,
-                                                             .best = best(run, steps)});
+      SweepResult& result = results.emplace_back(
+          SweepResult{.run = run.name, .values = sweep_.runs[run.number], .steps = steps});
+      if (!is_foreign(run)) result.best = best(run, steps);
       if (std::ranges::find(last_stage, &run) == last_stage.end()) result.state = "abandoned";
       if (run.failed != 0) result.state = "failed";
       if (code == 0) code = run.failed;
@@ -362,10 +444,8 @@ class SweepRunner {
       write_file_durably(sweep_.folder / "sweep-groups.csv", std::as_bytes(std::span(seeds->csv)));
       print(seeds->text.substr(0, seeds->text.size() - 1));
     }
-    const std::size_t best = best_runs(finished, metric, 1).front();
-    if (finished[best]) {
-      print(fmt::format("best: {}: {}; table: {}", describe(runs_[best]), describe(*finished[best]),
-                        escaped(table.string())));
+    if (std::ranges::find(results, "finished", &SweepResult::state) != results.end()) {
+      print(fmt::format("{}table: {}", describe_best(finished), escaped(table.string())));
     }
     write_report();
     flush_standard_output(print_error_);
@@ -380,7 +460,7 @@ class SweepRunner {
     ReportData data({.details = false});
     bool has_run = false;
     for (const Run& run : runs_) {
-      if (saved_step(run).value_or(0) == 0) continue;
+      if (saved_step(run).value_or(0) == 0 || is_foreign(run)) continue;
       data.add(folder(run).string());
       has_run = true;
     }

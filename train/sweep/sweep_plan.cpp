@@ -145,10 +145,10 @@ std::vector<SweepValues> sampled_combinations(const std::vector<SweepAxis>& axes
   return sample;
 }
 
-std::vector<SweepStage> sweep_stages(std::size_t runs, std::size_t factor, std::uint64_t steps,
+std::vector<SweepStage> sweep_stages(std::size_t settings, std::size_t factor, std::uint64_t steps,
                                      std::uint64_t validate_every) {
-  if (factor == 0) return {{.step = steps, .runs = runs}};
-  std::vector<std::size_t> sizes{runs};  // number of runs in each stage, if there are enough steps
+  if (factor == 0) return {{.step = steps, .settings = settings}};
+  std::vector<std::size_t> sizes{settings};  // number of each stage, if there are enough steps
   while (sizes.back() > 1) sizes.push_back((sizes.back() + factor - 1) / factor);
   std::vector<std::uint64_t> ends;  // last steps of the stages, the last stage first
   for (std::uint64_t exact = steps; ends.size() < sizes.size(); exact /= factor) {
@@ -160,7 +160,7 @@ std::vector<SweepStage> sweep_stages(std::size_t runs, std::size_t factor, std::
   }
   std::vector<SweepStage> stages;
   for (std::size_t i = 0; i < ends.size(); ++i) {
-    stages.push_back({.step = ends[ends.size() - 1 - i], .runs = sizes[i]});
+    stages.push_back({.step = ends[ends.size() - 1 - i], .settings = sizes[i]});
   }
   return stages;
 }

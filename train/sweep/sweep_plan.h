@@ -48,25 +48,25 @@ std::vector<SweepValues> all_combinations(const std::vector<SweepAxis>& axes);
 std::vector<SweepValues> sampled_combinations(const std::vector<SweepAxis>& axes, std::size_t count,
                                               std::uint64_t seed);
 
-/// A stage of a sweep: all its runs train up to a step; then the best runs continue.
+/// A stage of a sweep: the runs of settings train up to a step, then the best settings continue.
 struct SweepStage {
-  std::uint64_t step = 0;  ///< last step of the stage
-  std::size_t runs = 0;    ///< number of runs
+  std::uint64_t step = 0;    ///< last step of its runs
+  std::size_t settings = 0;  ///< number of settings, see group_by_setting()
 };
 
-/// The stages of successive halving [1]. From stage to stage, the number of runs is divided by
-/// `factor` until one run is left, and the number of steps is multiplied by `factor` up to `steps`.
-/// All stages except the last end at multiples of `validate_every`, because stages compare
-/// validation results. Returns one stage if `factor` is 0.
+/// The stages of successive halving [1]. From stage to stage, the number of settings is divided
+/// by `factor` until one is left, and the number of steps is multiplied by it up to `steps`. All
+/// stages but the last end at multiples of `validate_every`, since validations are compared.
+/// Returns one stage if `factor` is 0.
 ///
-/// runs            >= 1
+/// settings        >= 1
 /// factor          0 or >= 2
 /// steps           train.steps, >= 1
 /// validate_every  >= 1
 ///
 /// [1] Jamieson & Talwalkar 2016, "Non-stochastic Best Arm Identification and Hyperparameter
 ///     Optimization".
-std::vector<SweepStage> sweep_stages(std::size_t runs, std::size_t factor, std::uint64_t steps,
+std::vector<SweepStage> sweep_stages(std::size_t settings, std::size_t factor, std::uint64_t steps,
                                      std::uint64_t validate_every);
 
 }  // namespace tapestry

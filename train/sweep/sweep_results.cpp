@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <numeric>
 #include <utility>
 
+#include "data/io/number.h"
 #include "data/io/utf8.h"
+#include "train/base/format.h"
 #include "train/checkpoint/metrics.h"
 #include "train/report/curve.h"
 
@@ -18,8 +21,12 @@ namespace {
 
 std::string csv_line(const std::vector<std::string>& fields) {
   std::string line;
-  for (const std::string& field : fields) {
+  for (std::string field : fields) {
     if (!line.empty()) line += ',';
+    // A spreadsheet program would compute such a text. The apostrophe makes it a text there.
+    const bool is_formula =
+        field.find_first_of("=+-@\t\r") == 0 && !parse_number<double>(field).has_value();
+    if (is_formula) field.insert(0, 1, '\'');
     if (field.find_first_of(",\"\r\n") == field.npos) {
       line += field;
       continue;
@@ -60,17 +67,19 @@ struct SeedGroup {
 /// Groups the runs. Groups are in the order of their first runs.
 ///
 /// seed_axis  index of train.seed in the values of a run
-std::vector<SeedGroup> group_by_seed(const std::vector<SweepResult>& results,
+std::vector<SeedGroup> group_by_seed(const std::vector<SweepAxis>& axes,
+                                     const std::vector<SweepResult>& results,
                                      std::ptrdiff_t seed_axis) {
+  std::vector<SweepValues> runs;
+  for (const SweepResult& result : results) runs.push_back(result.values);
   std::vector<SeedGroup> groups;
-  for (const SweepResult& result : results) {
-    SweepValues values = result.values;
-    values.erase(values.begin() + seed_axis);
-    auto group = std::ranges::find(groups, values, &SeedGroup::values);
-    if (group == groups.end()) {
-      group = groups.insert(group, SeedGroup{.values = std::move(values), .bests = {}});
+  for (const std::vector<std::size_t>& setting : group_by_setting(axes, runs)) {
+    SeedGroup& group = groups.emplace_back(SeedGroup{.values = runs[setting.front()], .bests = {}});
+    group.values.erase(group.values.begin() + seed_axis);
+    for (const std::size_t i : setting) {
+      const SweepResult& result = results[i];
+      if (result.best && result.state == "finished") group.bests.push_back(result.best->value);
     }
-    if (result.best && result.state == "finished") group->bests.push_back(result.best->value);
   }
   return groups;
 }
@@ -79,9 +88,10 @@ std::vector<SeedGroup> group_by_seed(const std::vector<SweepResult>& results,
 std::string mean_in_words(const std::vector<double>& bests, const std::string& metric) {
   const auto [mean, deviation, low, high] = student_interval(bests);
   if (bests.empty()) return "no finished run";
-  if (bests.size() == 1) return fmt::format("1 run: {} {:.4f}", metric, mean);
-  return fmt::format("{} runs: {} {:.4f}, deviation {:.4f}, 95 % interval {:.4f} to {:.4f}",
-                     bests.size(), metric, mean, deviation, low, high);
+  if (bests.size() == 1) return fmt::format("1 run: {} {}", metric, format_value(mean, 4));
+  return fmt::format("{} runs: {} {}, deviation {}, 95 % interval {} to {}", bests.size(), metric,
+                     format_value(mean, 4), format_value(deviation, 4), format_value(low, 4),
+                     format_value(high, 4));
 }
 
 /// Formats the columns runs, mean, deviation, low and high.
@@ -119,6 +129,33 @@ std::vector<std::size_t> best_runs(const std::vector<std::optional<BestValue>>& 
   return order;
 }
 
+std::vector<std::vector<std::size_t>> group_by_setting(const std::vector<SweepAxis>& axes,
+                                                       const std::vector<SweepValues>& runs) {
+  const auto seed = std::ranges::find(axes, "train.seed", &SweepAxis::key) - axes.begin();
+  std::map<SweepValues, std::size_t> places;
+  std::vector<std::vector<std::size_t>> settings;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    SweepValues values = runs[i];
+    if (seed < std::ssize(axes)) values.erase(values.begin() + seed);
+    const auto [place, is_new] = places.try_emplace(std::move(values), settings.size());
+    if (is_new) settings.emplace_back();
+    settings[place->second].push_back(i);
+  }
+  return settings;
+}
+
+std::optional<BestValue> mean_of_setting(const std::vector<std::size_t>& setting,
+                                         const std::vector<std::optional<BestValue>>& values) {
+  std::vector<BestValue> found;
+  for (const std::size_t i : setting) {
+    if (values[i]) found.push_back(*values[i]);
+  }
+  if (found.empty()) return std::nullopt;
+  double sum = 0.0;
+  for (const BestValue& best : found) sum += best.value;
+  return BestValue{.value = sum / static_cast<double>(found.size()), .step = found.front().step};
+}
+
 std::string sweep_csv(const std::vector<SweepAxis>& axes, const std::vector<SweepResult>& results,
                       const std::string& metric) {
   std::vector<std::string> heading{"run"};
@@ -149,7 +186,7 @@ std::optional<SeedTable> summarize_seeds(const std::vector<SweepAxis>& axes,
   std::vector<std::string> heading = keys;
   heading.insert(heading.end(), {"runs", "mean", "deviation", "low", "high"});
   SeedTable table{.text = "", .csv = csv_line(heading)};
-  for (const SeedGroup& group : group_by_seed(results, seed_axis)) {
+  for (const SeedGroup& group : group_by_seed(axes, results, seed_axis)) {
     for (std::size_t i = 0; i < keys.size(); ++i) {
       table.text += escaped(fmt::format("{}={}  ", keys[i], group.values[i]));
     }

@@ -38,7 +38,18 @@ struct SweepResult {
   std::optional<BestValue> best{};  ///< best train.best_metric; nullopt without validation
 };
 
-/// The table as CSV (RFC 4180): run, the keys of the axes, state, steps, the metric, best_step.
+/// The indices of the runs of each setting, in the order of their first runs. Runs of a setting
+/// differ in their train.seed only; without an axis train.seed, each run is a setting.
+std::vector<std::vector<std::size_t>> group_by_setting(const std::vector<SweepAxis>& axes,
+                                                       const std::vector<SweepValues>& runs);
+
+/// The mean of the best values of the runs of a setting, without runs that have none; nullopt if
+/// all have none. Its step is that of the first run with a value.
+std::optional<BestValue> mean_of_setting(const std::vector<std::size_t>& setting,
+                                         const std::vector<std::optional<BestValue>>& values);
+
+/// The table as CSV (RFC 4180), in which a spreadsheet program finds no formulas: run, the keys of
+/// the axes, state, steps, the metric, best_step.
 std::string sweep_csv(const std::vector<SweepAxis>& axes, const std::vector<SweepResult>& results,
                       const std::string& metric);
 

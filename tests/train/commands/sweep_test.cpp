@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "autograd/instruction_set.h"
-#include "tests/train/program.h"
+#include "tests/train/kinds.h"
 #include "train/checkpoint/run_lock.h"
 
 /// `tapestry sweep`.
@@ -34,11 +34,12 @@ const std::string halving =
     "sweep tiny.yaml schedule.learning_rate=1e-5,1e-4,1e-3,1e-2 train.steps=16 "
     "train.validate_every=4 --halving 2 ";
 
-TEST_CASE("a sweep trains a run for each combination and names the best one") {
+TEST_CASE("a sweep trains a run for each combination and names the best mean over seeds") {
   const SweepWorkplace work;
   check_words(work.out(seeds + "schedule.learning_rate=0.01,0.02 train.steps=8"),
               {"run-01  train.seed=1  schedule.learning_rate=0.01  step 8: best loss ",
-               "\nschedule.learning_rate=0.01  2 runs: loss ", "\nbest: run-0"});
+               "\nschedule.learning_rate=0.01  2 runs: loss ",
+               "\nbest mean: schedule.learning_rate=0.0", " over 2 runs; table: runs/tiny-sweep"});
   const std::string table = work.table();
   CHECK(
       table.starts_with("run,train.seed,schedule.learning_rate,state,steps,loss,best_step\n"
@@ -106,6 +107,55 @@ TEST_CASE("runs of another sweep in the folder fail and are not changed") {
   CHECK(work.run(seeds).code == 2);
 }
 
+TEST_CASE("a folder that has the run of another config fails and is not counted") {
+  const SweepWorkplace work;
+  const auto exchange = [&](const std::string& a, const std::string& b) {
+    fs::rename(work / "runs/tiny-sweep" / a, work / "t");
+    fs::rename(work / "runs/tiny-sweep" / b, work / "runs/tiny-sweep" / a);
+    fs::rename(work / "t", work / "runs/tiny-sweep" / b);
+  };
+  work.out(halving);
+  exchange("run-02", "run-03");
+  check_words(
+      work.out(halving),
+      {"run-02  schedule.learning_rate=1e-4  failed with exit code 2: runs/tiny-sweep/run-02"});
+  check_words(work.table(), {"\nrun-02,1e-4,failed,", ",,\nrun-03,1e-3,failed,"});
+  exchange("run-02", "run-03");
+  work.out(halving);
+  CHECK_FALSE(contains(work.table(), "failed"));
+
+  // A link to another run, and runs that differ in keys that may change on resume.
+  fs::remove_all(work / "runs/tiny-sweep");
+  work.out(seeds);
+  fs::remove_all(work / "runs/tiny-sweep/run-02");
+  fs::create_directory_symlink("run-01", work / "runs/tiny-sweep/run-02");
+  check_words(work.out(seeds), {"run-02  train.seed=2  failed with exit code 2: ", "\ntable: "});
+  check_words(work.table(), {"\nrun-01,1,finished,12,", "\nrun-02,2,failed,12,,\n"});
+  const test::KindWorkplace kinds;
+  kinds.write("other.txt", kinds.read("labels.txt") + "yes\tit rains\n");
+  const std::string files = "sweep classes.yaml data.train_text=labels.txt,other.txt --output s";
+  kinds.out(files);
+  const std::string table = kinds.read("s/sweep.csv");
+  kinds.out(files);
+  CHECK(kinds.read("s/sweep.csv") == table);
+  fs::rename(kinds / "s/run-01", kinds / "t");
+  fs::rename(kinds / "s/run-02", kinds / "s/run-01");
+  fs::rename(kinds / "t", kinds / "s/run-02");
+  const Outcome exchanged = kinds.run(files);
+  CHECK(exchanged.code == 2);
+  CHECK(contains(exchanged.out, "s/run-01: found the run of data.train_text="));
+}
+
+TEST_CASE("successive halving keeps all seeds of the best setting") {
+  const SweepWorkplace work;
+  check_words(work.out("sweep tiny.yaml schedule.learning_rate=1e-5,1e-2 train.seed=1..2 "
+                       "train.steps=8 train.validate_every=4 --halving 2"),
+              {"4 runs to step 4\n", "2 runs to step 8\n",
+               "\nbest mean: schedule.learning_rate=1e-2: loss ", " over 2 runs; "});
+  check_words(work.table(), {"\nrun-01,1e-5,1,abandoned,4,", "\nrun-03,1e-2,1,finished,8,",
+                             "\nrun-04,1e-2,2,fin"});
+}
+
 TEST_CASE("successive halving stops all but the best runs, even if files are damaged") {
   const SweepWorkplace work;
   check_words(work.out(halving),
@@ -115,17 +165,17 @@ TEST_CASE("successive halving stops all but the best runs, even if files are dam
   work.out(halving);
   CHECK(work.table() == table);
 
-  // A damaged metrics.csv fails one run.
-  const std::string metrics = work.read(work.of_run("run-01", "metrics.csv"));
-  work.write(work.of_run("run-01", "metrics.csv"), "step,loss\n");
-  check_words(work.out(halving), {"run-01  schedule.learning_rate=1e-5  failed with exit code 4: "
-                                  "runs/tiny-sweep/run-01/metrics.csv: ",
-                                  "\nbest: run-0"});
-  CHECK(contains(work.table(), "\nrun-01,1e-5,failed,4,,\n"));
-  work.write(work.of_run("run-01", "metrics.csv"), metrics);
+  // The checkpoints have the metrics as well.
+  for (const std::string damaged : {"", "step,loss\n"}) {
+    work.write(work.of_run("run-01", "metrics.csv"), damaged);
+    work.out(halving);
+    CHECK(work.table() == table);
+  }
+  fs::remove(work / work.of_run("run-04", "metrics.csv"));
+  work.out(halving);
+  CHECK(work.table() == table);
 
-  // All runs fail in the first stage. Two of them are still resumed, since their checkpoints have
-  // the metrics.
+  // Runs are resumed although all metrics.csv are damaged.
   for (const std::string run : {"run-01", "run-02", "run-03", "run-04"}) {
     fs::remove(work / work.of_run(run, "checkpoints/step-00000016.h5"));
     work.write(work.of_run(run, "metrics.csv"), "step,loss\n");

@@ -100,12 +100,12 @@ TEST_CASE("a sample of any number of combinations can be drawn") {
   CHECK(std::ranges::is_sorted(most));
 }
 
-/// "runs:step" of each stage.
+/// "settings:step" of each stage.
 std::string stages(std::size_t runs, std::size_t factor, std::uint64_t steps,
                    std::uint64_t validate_every) {
   std::string text;
   for (const SweepStage& stage : sweep_stages(runs, factor, steps, validate_every)) {
-    text += std::to_string(stage.runs) + ":" + std::to_string(stage.step) + " ";
+    text += std::to_string(stage.settings) + ":" + std::to_string(stage.step) + " ";
   }
   return text;
 }

@@ -74,6 +74,40 @@ TEST_CASE("finished runs that differ in their seeds are summarized together") {
   CHECK_FALSE(summarize_seeds({axes[1]}, results, "loss").has_value());
 }
 
+TEST_CASE("the best setting has the best mean over seeds, not the best seed") {
+  const std::vector<SweepAxis> axes = {{"a", {"x", "y"}}, {"train.seed", {"1", "2"}}};
+  const std::vector<SweepValues> runs = {{"x", "1"}, {"y", "1"}, {"x", "2"}, {"y", "2"}};
+  const auto settings = group_by_setting(axes, runs);
+  CHECK(settings == std::vector<std::vector<std::size_t>>{{0, 2}, {1, 3}});
+  const std::vector<std::optional<BestValue>> values = {BestValue{1.0}, BestValue{2.0},
+                                                        BestValue{9.0}, std::nullopt};
+  const auto x = mean_of_setting(settings[0], values), y = mean_of_setting(settings[1], values);
+  CHECK(x->value == 5.0);
+  CHECK(y->value == 2.0);  // of the seed that has a value
+  CHECK(best_runs({x, y}, "loss", 1) == std::vector<std::size_t>{1});
+  CHECK_FALSE(mean_of_setting({3}, values).has_value());
+  // Without seeds, each run is a setting.
+  CHECK(group_by_setting({axes[0]}, {{"x"}, {"y"}}) ==
+        std::vector<std::vector<std::size_t>>{{0}, {1}});
+}
+
+TEST_CASE("a table has no formulas, but numbers stay numbers") {
+  const std::vector<SweepAxis> axes = {{"a", {"=1+1", "@x"}}};
+  for (const std::string formula : {"=1+1.fr", "@x", "-a", "+cmd", "\tx", "-1-1"}) {
+    CAPTURE(formula);
+    const std::string row = "\nrun-01,'" + formula + ",finished,";
+    CHECK(sweep_csv(axes, {result({formula}, 0.1)}, "loss").find(row) != std::string::npos);
+  }
+  CHECK(sweep_csv(axes, {result({"=a,b"}, 0.1)}, "loss").find(",\"'=a,b\",") != std::string::npos);
+  for (const std::string number : {"-1", "-1e-3", "-0.5"}) {
+    const std::string row = "\nrun-01," + number + ",finished,";
+    CHECK(sweep_csv(axes, {result({number}, 0.1)}, "loss").find(row) != std::string::npos);
+  }
+  const auto seeds = summarize_seeds({{"a", {"=1", "x"}}, {"train.seed", {"1", "2"}}},
+                                     {result({"=1", "1"}, 1.0)}, "loss");
+  CHECK(seeds->csv.find("\n'=1,1,1,,,\n") != std::string::npos);
+}
+
 TEST_CASE("the table has a row for each run, with quoted fields where necessary") {
   const std::vector<SweepAxis> axes = {{"data.train_text", {"a,b", "c\"d"}}};
   const SweepResult failed = result({"c\"d"}, std::nullopt, "failed");
