@@ -77,8 +77,8 @@ struct Part {
 };
 
 Part example_part(const Corpus& corpus) {
-  if (!corpus.test.empty()) return {"test", corpus.test};
   if (!corpus.validation.empty()) return {"validation", corpus.validation};
+  if (!corpus.test.empty()) return {"test", corpus.test};
   return {"training", corpus.training()};
 }
 
@@ -184,7 +184,7 @@ void define(CLI::App& command, Arguments& arguments) {
   add_overrides(command, arguments.overrides);
   CLI::Option* const example =
       add_value(command, "--example", arguments.example, between(1, 1'000'000'000),
-                "Number of the example in the test set, or if there is none, in the validation or "
+                "Number of the example in the validation set, or if there is none, in the test or "
                 "training set");
   command.add_option("--text", arguments.text, "Text to read instead of an example")
       ->excludes(example);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,7 +26,7 @@ namespace {
 struct Arguments {
   std::string run;                     ///< a run directory or a checkpoint
   std::vector<std::string> overrides;  ///< data.KEY=FILE
-  std::string set;                     ///< empty: test, or validation without a test set
+  std::string set = validation_name;   ///< or test_name
   std::string by = "mean";
   std::size_t examples = 10;
   std::size_t threads = 0;
@@ -89,12 +90,15 @@ void print_text(const RankedExample& ranked, std::size_t rank, const Task& task,
                 const Config& config) {
   constexpr std::size_t max_tokens = 8;
   const auto& [loss, example] = ranked;
-  fmt::print("\n{}. example {}: loss {:.4f}, {}\n", rank, format_count(example.number), loss.mean(),
-             count_hits(loss, task, config));
-  const ShownExample& text = example.text;
-  if (!text.input.empty()) fmt::print("   input     {}\n", escaped(text.input));
-  if (!text.expected.empty()) fmt::print("   expected  {}\n", escaped(text.expected));
-  if (!text.output.empty()) fmt::print("   output    {}\n", escaped(text.output));
+  fmt::print("\n{}. example {}: loss {}, {}\n", rank, format_count(example.number),
+             format_value(loss.mean(), 4), count_hits(loss, task, config));
+  std::vector<std::string> lines = {escaped(example.text.input), escaped(example.text.expected),
+                                    escaped(example.text.output)};
+  if (labels_tokens(task)) lines = align_words(lines);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    constexpr std::array names = {"input", "expected", "output"};
+    if (!lines[i].empty()) fmt::print("   {:<8}  {}\n", names[i], lines[i]);
+  }
   if (!example.tokens.empty()) fmt::print("   tokens    {}\n", expected_tokens(example));
   std::vector<TokenPrediction> wrong = wrong_predictions(example);
   wrong.resize(std::min(wrong.size(), max_tokens));
@@ -129,18 +133,16 @@ void print_json(const std::vector<RankedExample>& ranked, const ModelOrigin& ori
 }
 
 /// The set that the arguments name.
-HeldOutSet chosen_set(const Corpus& corpus, const std::string& name) {
-  const HeldOutSet any = held_out_set(corpus);
-  const HeldOutSet set = name.empty() ? any
-                         : name == "test"
-                             ? HeldOutSet{.name = "test", .examples = corpus.test}
-                             : HeldOutSet{.name = "validation", .examples = corpus.validation};
-  if (!set.examples.empty()) return set;
-  throw UsageError(fmt::format("found no {} examples, expected at least one",
-                               name.empty() ? "held-out" : std::string_view(set.name)),
-                   any.examples.empty()
-                       ? "name a file, such as data.test_text=more.txt"
-                       : fmt::format("the run has another held-out set: --set {}", any.name));
+///
+/// throws  UsageError if it has no examples
+const std::vector<Example>& chosen_set(const Corpus& corpus, const std::string& name) {
+  const std::vector<Example>& set = held_out_set(corpus, name);
+  if (!set.empty()) return set;
+  const char* other = name == test_name ? validation_name : test_name;
+  throw UsageError(fmt::format("found no {} examples, expected at least one", name),
+                   held_out_set(corpus, other).empty()
+                       ? fmt::format("name a file, such as data.{}_text=more.txt", name)
+                       : fmt::format("the run has another held-out set: --set {}", other));
 }
 
 void run(const Arguments& arguments) {
@@ -149,14 +151,14 @@ void run(const Arguments& arguments) {
   Corpus corpus = load_corpus_for(trained, DataUse::scores, arguments.overrides);
   corpus.clear_training();  // the training set is not used and may no longer fit the model
   require_fitting_examples(corpus, trained.config);
-  const auto [set_name, set] = chosen_set(corpus, arguments.set);
+  const std::vector<Example>& set = chosen_set(corpus, arguments.set);
   const std::vector<RankedExample> ranked = find_greatest_losses(trained, set, arguments);
   if (arguments.json) {
-    print_json(ranked, origin, set_name);
+    print_json(ranked, origin, arguments.set);
     return;
   }
   const Task& task = find_task(trained.config);
-  fmt::print("{}\n{}: the {} of {} {} with the greatest loss\n", origin.in_words(), set_name,
+  fmt::print("{}\n{}: the {} of {} {} with the greatest loss\n", origin.in_words(), arguments.set,
              format_count(ranked.size()), format_count(set.size()),
              task.words(trained.config).examples);
   for (std::size_t i = 0; i < ranked.size(); ++i) {
@@ -170,8 +172,10 @@ void define(CLI::App& command, Arguments& arguments) {
                      "Other data files, such as data.test_text=more.txt");
   command
       .add_option("--set", arguments.set,
-                  "Held-out set; default: test, or validation if there is no test set")
-      ->check(one_of({"test", "validation"}));
+                  "Held-out set; whoever tunes a model to its errors in the test set cannot test "
+                  "with it")
+      ->check(one_of({validation_name, test_name}))
+      ->capture_default_str();
   command
       .add_option("--by", arguments.by,
                   "Sort by the mean or by the sum of the losses of an example's labels")
@@ -186,7 +190,7 @@ void define(CLI::App& command, Arguments& arguments) {
       "JSON: `model`, `set`; `examples`, each with `example` (its number in the set), `loss`,\n"
       "`loss_sum`, `labels`, `right`, `input`, `expected`, `output` and `tokens`.\n"
       "Examples:\n  tapestry errors runs/multi30k --examples 20\n"
-      "  tapestry errors runs/digits --set validation --json");
+      "  tapestry errors runs/digits --set test --json");
 }
 
 }  // namespace

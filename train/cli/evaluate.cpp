@@ -2,16 +2,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <span>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "autograd/kernels/parallel.h"
+#include "data/io/durable_file.h"
 #include "data/io/utf8.h"
 #include "train/base/format.h"
+#include "train/checkpoint/run_directory.h"
 #include "train/cli/command.h"
 #include "train/cli/open_trained.h"
 #include "train/models/held_out_results.h"
 #include "train/models/run_data.h"
+#include "train/report/run_history.h"
 #include "train/system/standard_streams.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
@@ -56,8 +62,10 @@ void print_text(const TrainedModel& trained, const ModelOrigin& origin,
   }
   if (sets.empty()) fmt::print("no held-out {}: set their files or sizes in the config\n", noun);
   for (const auto& [input, output, expected] : examples) {
-    fmt::print("\ninput     {}\noutput    {}\n", escaped(input), escaped(output));
-    if (output != expected) fmt::print("expected  {}\n", escaped(expected));
+    std::vector<std::string> lines = {escaped(input), escaped(output), escaped(expected)};
+    if (labels_tokens(task)) lines = align_words(lines);
+    fmt::print("\ninput     {}\noutput    {}\n", lines[0], lines[1]);
+    if (output != expected) fmt::print("expected  {}\n", lines[2]);
   }
 }
 
@@ -72,19 +80,40 @@ Json to_json(const SetScores& set) {
   return json;
 }
 
-void print_json(const TrainedModel& trained, const ModelOrigin& origin,
-                const std::vector<SetScores>& sets, const std::vector<ShownExample>& examples) {
-  Json json = {{"model", origin.place}, {"step", trained.step}, {"choice", origin.choice},
-               {"validation", nullptr}, {"test", nullptr},      {"examples", Json::array()}};
+Json to_json(const TrainedModel& trained, const ModelOrigin& origin,
+             const std::vector<SetScores>& sets) {
+  Json json = {{"model", origin.place},
+               {"step", trained.step},
+               {"choice", origin.choice},
+               {validation_name, nullptr},
+               {test_name, nullptr}};
   for (const SetScores& set : sets) json[set.name] = to_json(set);
   json["signatures"] = Json::object();
   for (const auto& [name, signature] : find_task(trained.config).signatures(trained.config)) {
     json["signatures"][name] = signature;
   }
+  return json;
+}
+
+void print_json(Json json, const std::vector<ShownExample>& examples) {
+  json["examples"] = Json::array();
   for (const auto& [input, output, expected] : examples) {
     json["examples"].push_back({{"input", input}, {"output", output}, {"expected", expected}});
   }
   tapestry::print_json(json);
+}
+
+/// Records the scores of a run in its directory, for its report. Since they have been printed, a
+/// failure is a warning.
+void record_scores(const Arguments& arguments, Json json) try {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(arguments.run, ignored)) return;  // a checkpoint
+  json["overrides"] = arguments.overrides;
+  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  write_file_durably(find_run(arguments.run).path() / evaluation_file_name,
+                     std::as_bytes(std::span(text)));
+} catch (const OutputError& error) {
+  warn(fmt::format("the scores are not recorded for `report`: {}", error.what()));
 }
 
 /// Warns about held-out examples that were skipped and are not part of the scores.
@@ -104,7 +133,13 @@ void run(const Arguments& arguments) {
   const auto sets = score_held_out_sets(trained, corpus);
   const auto examples = shown_examples(
       trained, corpus.test.empty() ? corpus.validation : corpus.test, arguments.examples);
-  (arguments.json ? print_json : print_text)(trained, origin, sets, examples);
+  const Json json = to_json(trained, origin, sets);
+  if (arguments.json) {
+    print_json(json, examples);
+  } else {
+    print_text(trained, origin, sets, examples);
+  }
+  record_scores(arguments, json);
 }
 
 void define(CLI::App& command, Arguments& arguments) {
@@ -120,6 +155,7 @@ void define(CLI::App& command, Arguments& arguments) {
       "JSON: `model`, `step`, `choice`; `validation` and `test`, the scores of the set or null, "
       "with shares\nfrom 0 to 1; `examples`, each with `input`, `output` and `expected`; "
       "`signatures`, the signature of\neach score as in sacreBLEU.\n"
+      "For a run directory, evaluation.json in it has the last scores, which `report` shows.\n"
       "Examples:\n  tapestry evaluate runs/copy\n"
       "  tapestry evaluate runs/copy/checkpoints/step-00002500.h5 --json");
 }

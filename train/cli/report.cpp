@@ -11,6 +11,7 @@
 #include "train/base/format.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/cli/command.h"
+#include "train/models/held_out_results.h"
 #include "train/report/report_data.h"
 #include "train/system/standard_streams.h"
 
@@ -50,6 +51,11 @@ void define(CLI::App& command, Arguments& arguments) {
            "File to write; default: report.html in the directory of a single run, otherwise in "
            "the working folder")
       ->type_name("FILE");
+  command
+      .add_option("--set", arguments.options.set,
+                  "Held-out set of the examples, their accuracy and attention")
+      ->check(one_of({validation_name, test_name}))
+      ->capture_default_str();
   add_value(command, "--examples", arguments.options.examples, between(0, 10'000),
             "Number of held-out examples per run to show with the model's outputs");
   add_value(command, "--attention", arguments.options.attention, between(0, 100),

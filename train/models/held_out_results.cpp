@@ -285,22 +285,24 @@ std::vector<SetScores> score_held_out_sets(const TrainedModel& trained, const Co
                                            /*decoded=*/set.examples.size()),
                    .unknown = share_of_unknown_tokens(set.examples, task.layout())});
   };
-  score("validation", validation_set(corpus, trained.codec));
-  score("test", test_set(corpus, trained.codec));
+  score(validation_name, validation_set(corpus, trained.codec));
+  score(test_name, test_set(corpus, trained.codec));
   return all;
 }
 
-HeldOutSet held_out_set(const Corpus& corpus) {
-  if (!corpus.test.empty()) return {.name = "test", .examples = corpus.test};
-  return {.name = "validation", .examples = corpus.validation};
+bool labels_tokens(const Task& task) {
+  return task.layout().labels_are_classes && !task.traits().one_label_per_example;
+}
+
+const std::vector<Example>& held_out_set(const Corpus& corpus, std::string_view set) {
+  return set == test_name ? corpus.test : corpus.validation;
 }
 
 HeldOutAccuracy held_out_accuracy(const TrainedModel& trained, const Corpus& corpus,
-                                  std::size_t max_examples) {
+                                  const std::vector<Example>& set, std::size_t max_examples) {
   const Config& config = trained.config;
   const Task& task = find_task(config);
   const Vocabulary& targets = trained.codec.target_vocabulary();
-  const std::vector<Example>& set = held_out_set(corpus).examples;
   const std::vector<std::size_t> scored = evenly_spaced(set.size(), max_examples);
   const std::vector<Example> examples = select(set, scored);
   const bool by_training = !corpus.train.empty();
@@ -358,11 +360,11 @@ std::vector<ReportExample> report_examples(const TrainedModel& trained,
 }
 
 std::vector<AttentionSample> attention_samples(const Model& model, const Config& config,
-                                               const TextCodec& codec, const Corpus& corpus,
+                                               const TextCodec& codec,
+                                               const std::vector<Example>& set,
                                                const AttentionChoice& choice) {
   const std::size_t max_tokens = choice.max_tokens;
   const Task& task = find_task(config);
-  const std::vector<Example>& set = held_out_set(corpus).examples;
   std::vector<std::size_t> fitting(set.size());
   std::iota(fitting.begin(), fitting.end(), std::size_t{0});
   std::erase_if(fitting, [&](std::size_t i) {

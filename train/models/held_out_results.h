@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/corpus.h"
@@ -24,6 +25,9 @@ struct SetScores {
 /// Scores a model on the validation set and the test set of a corpus, and decodes all their
 /// examples. Omits empty sets.
 std::vector<SetScores> score_held_out_sets(const TrainedModel& trained, const Corpus& corpus);
+
+/// Whether outputs and references of a task have a label for each token of the input.
+bool labels_tokens(const Task& task);
 
 /// Labels with a common property, such as the length of their example.
 struct LabelGroup {
@@ -81,19 +85,19 @@ struct AttentionSample {
   ReportImage image;                   ///< empty without images
 };
 
-/// The held-out set that a report shows: the test set, or the validation set if the test set is
-/// empty.
-struct HeldOutSet {
-  const char* name;                      ///< "test" or "validation"
-  const std::vector<Example>& examples;  ///< may be empty
-};
+/// The names of held-out sets. Whoever looks at the errors in a test set while tuning can no longer
+/// test with it, so the validation set is the default everywhere.
+inline constexpr const char* validation_name = "validation";
+inline constexpr const char* test_name = "test";
 
-/// The set of a corpus.
-HeldOutSet held_out_set(const Corpus& corpus);
+/// The examples of a held-out set, which may be empty.
+///
+/// set  validation_name or test_name
+const std::vector<Example>& held_out_set(const Corpus& corpus, std::string_view set);
 
-/// Scores at most `max_examples` evenly spaced examples of the set.
+/// Scores at most `max_examples` evenly spaced examples of a held-out set of the corpus.
 HeldOutAccuracy held_out_accuracy(const TrainedModel& trained, const Corpus& corpus,
-                                  std::size_t max_examples);
+                                  const std::vector<Example>& set, std::size_t max_examples);
 
 /// Selects `count` examples to show and returns their losses in descending order: half are the
 /// greatest losses, the others are evenly spaced among the remaining losses.
@@ -111,10 +115,11 @@ struct AttentionChoice {
   std::size_t max_tokens;  ///< maximum length of an example; longer windows of a text are cut
 };
 
-/// The attention weights of a model on held-out examples, the longest first. Empty if all examples
-/// are longer than max_tokens.
+/// The attention weights of a model on examples of a held-out set, the longest first. Empty if all
+/// examples are longer than max_tokens.
 std::vector<AttentionSample> attention_samples(const Model& model, const Config& config,
-                                               const TextCodec& codec, const Corpus& corpus,
+                                               const TextCodec& codec,
+                                               const std::vector<Example>& set,
                                                const AttentionChoice& choice);
 
 }  // namespace tapestry

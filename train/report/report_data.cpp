@@ -188,6 +188,23 @@ std::optional<OpenedCheckpoint> open_checkpoint(const std::string& path,
   }
 }
 
+/// The scores of the last `tapestry evaluate`; null if there are none, with a note if they cannot
+/// be read.
+Json read_evaluation(const RunDirectory& directory, std::vector<std::string>& notes) try {
+  const auto text = read_run_file(directory.path() / evaluation_file_name);
+  if (!text) return nullptr;
+  Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_object()) return json;
+  notes.push_back(
+      fmt::format("{}: found no JSON object: test scores are left out\n"
+                  "hint: run `{} evaluate` again",
+                  evaluation_file_name, program_name()));
+  return nullptr;
+} catch (const UserError& error) {
+  notes.emplace_back(error.what());
+  return nullptr;
+}
+
 /// Adds the metrics of a checkpoint if the run directory has no metrics.
 void add_saved_history(const ArrayStore& snapshot, const std::string& place, RunHistory& history) {
   const auto is_of_metrics = [](const NamedCurve& curve) { return curve.name == "loss"; };
@@ -240,6 +257,7 @@ void ReportData::add(const std::string& path, const RunInProgress* now) {
   run->name = last_component(path);
   std::error_code ignored;
   std::optional<OpenedCheckpoint> opened;
+  Json evaluation;
   if (std::filesystem::is_directory(path, ignored)) {
     const RunDirectory directory = find_run(path);
     run->name = last_component(directory.path().string());
@@ -247,6 +265,7 @@ void ReportData::add(const std::string& path, const RunInProgress* now) {
     run->history = read_run_history(directory.path());
     run->notes.insert(run->notes.end(), run->history.notes.begin(), run->history.notes.end());
     run->config = read_run_config(directory, run->notes);
+    evaluation = read_evaluation(directory, run->notes);
     if (now != nullptr) use_current_metrics(now->metrics, run->history);
     if (!options_.details) {
       run->history.records.clear();
@@ -257,8 +276,10 @@ void ReportData::add(const std::string& path, const RunInProgress* now) {
   } else {
     opened = open_run(path);
   }
-  Json json = {
-      {"name", run->name}, {"path", run->path}, {"in_progress", now != nullptr && !now->finished}};
+  Json json = {{"name", run->name},
+               {"path", run->path},
+               {"in_progress", now != nullptr && !now->finished},
+               {"evaluation", std::move(evaluation)}};
   if (opened) {
     const std::string file = escaped(opened->path.string());
     json["checkpoint"] = {{"file", file},
@@ -278,6 +299,7 @@ void ReportData::add(const std::string& path, const RunInProgress* now) {
     const Task& task = find_task(*run->config);
     json["kind"] = run->config->model_kind;
     json["has_two_stacks"] = task.traits().has_two_stacks();
+    json["labels_tokens"] = labels_tokens(task);
     json["steps"] = run->config->train.steps;
     json["best_metric"] = run->config->train.best_metric;
     json["config"] = dump_config(*run->config);

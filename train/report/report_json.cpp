@@ -269,13 +269,13 @@ Json attention_json(const std::vector<AttentionSample>& found, std::size_t max_b
 }
 
 /// Adds `attention`, the weights of each example.
-void add_attention(const TrainedModel& trained, const Corpus& corpus, const ReportOptions& options,
-                   Json& json, std::vector<std::string>& notes) {
+void add_attention(const TrainedModel& trained, const std::vector<Example>& set,
+                   const ReportOptions& options, Json& json, std::vector<std::string>& notes) {
   const bool images = find_task(trained.config).traits().reads_images;
   const std::size_t max_tokens = images ? options.attention_patches : options.attention_tokens;
   json["attention"] = Json::array();
   if (options.attention == 0) return;
-  const auto found = attention_samples(*trained.model, trained.config, trained.codec, corpus,
+  const auto found = attention_samples(*trained.model, trained.config, trained.codec, set,
                                        {.examples = options.attention, .max_tokens = max_tokens});
   if (found.empty()) {
     notes.push_back(
@@ -389,12 +389,18 @@ Json weights_json(const std::vector<BlockWeights>& weights) {
 Json held_out_json(const TrainedModel& trained, const Corpus& corpus, const ReportOptions& options,
                    std::vector<std::string>& notes) {
   Json json = Json::object();
-  const auto [set, all] = held_out_set(corpus);
+  const std::vector<Example>& all = held_out_set(corpus, options.set);
   if (all.empty()) {
-    notes.emplace_back("held-out examples are left out: the config has no validation or test set");
+    const bool is_test = options.set == test_name;
+    const char* other = is_test ? validation_name : test_name;
+    notes.push_back(
+        fmt::format("held-out examples are left out: the run has no {} set", options.set));
+    if (!held_out_set(corpus, other).empty()) {
+      notes.back() += fmt::format("\nhint: use --set {} to show its {} set", other, other);
+    }
     return json;
   }
-  const HeldOutAccuracy accuracy = held_out_accuracy(trained, corpus, options.scored);
+  const HeldOutAccuracy accuracy = held_out_accuracy(trained, corpus, all, options.scored);
   const std::vector<ExampleLoss> losses = worst_and_spread(accuracy.losses, options.examples);
   std::vector<std::size_t> indices;
   for (const ExampleLoss& loss : losses) indices.push_back(loss.example);
@@ -408,12 +414,12 @@ Json held_out_json(const TrainedModel& trained, const Corpus& corpus, const Repo
     examples.push_back(std::move(example));
   }
   const std::string noun = find_task(trained.config).words(trained.config).examples;
-  json["held_out"] = {{"set", set},
+  json["held_out"] = {{"set", options.set},
                       {"examples", all.size()},
                       {"noun", noun},
                       {"accuracy", to_json(accuracy)},
                       {"shown", std::move(examples)}};
-  add_attention(trained, corpus, options, json, notes);
+  add_attention(trained, all, options, json, notes);
   if (!find_task(trained.config).traits().reads_images) return json;
   json["patches"] = {{"size", trained.config.model.patch_size},
                      {"height", trained.config.data.images.image_height},

@@ -88,10 +88,10 @@ TEST_CASE("attention prints the tokens that each kind of model reads, of an exam
         Json{"class", "0,0", "0,1", "0,2", "0,3", "1,0", "1,1", "1,2", "1,3"});
 }
 
-TEST_CASE("the example comes from the test set, else the validation set, else the training set") {
+TEST_CASE("the example comes from the validation set, else the test set, else the training set") {
   const AttentionWorkplace work;
-  CHECK(work.json("pairs.yaml").at("example") == "test 1");
-  CHECK(work.json("pairs.yaml data.test_size=0").at("example") == "validation 1");
+  CHECK(work.json("pairs.yaml").at("example") == "validation 1");
+  CHECK(work.json("pairs.yaml data.validation_size=0").at("example") == "test 1");
   CHECK(work.json("pairs.yaml data.test_size=0 data.validation_size=0").at("example") ==
         "training 1");
 }

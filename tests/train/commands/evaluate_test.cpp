@@ -330,13 +330,13 @@ std::vector<double> values(const json& findings, const char* name) {
 TEST_CASE("errors lists held-out examples by decreasing loss") {
   const TrainedWorkplace work;
   const std::string listed = work.run("errors runs/tiny --examples 2").out;
-  check_words(listed, {"\ntest: the 2 of 4 pairs with the greatest loss\n", "\n1. example ",
+  check_words(listed, {"\nvalidation: the 2 of 6 pairs with the greatest loss\n", "\n1. example ",
                        "\n2. example ", "\n   expected  "});
   CHECK_FALSE(contains(listed, "\n3. example "));
   const json by_mean = json::parse(work.run("errors runs/tiny --json").out);
-  CHECK(by_mean["set"] == "test");
+  CHECK(by_mean["set"] == "validation");
   const auto losses = values(by_mean, "loss");
-  REQUIRE(losses.size() == 4);
+  REQUIRE(losses.size() == 6);
   CHECK(std::ranges::is_sorted(losses, std::ranges::greater()));
   const json by_sum = json::parse(work.run("errors runs/tiny --by sum --json").out);
   CHECK(std::ranges::is_sorted(values(by_sum, "loss_sum"), std::ranges::greater()));
@@ -345,11 +345,61 @@ TEST_CASE("errors lists held-out examples by decreasing loss") {
   double sum = 0, labels = 0;
   for (const double value : values(by_mean, "loss_sum")) sum += value;
   for (const double value : values(by_mean, "labels")) labels += value;
-  CHECK(sum / labels == doctest::Approx(scores["test"]["loss"].get<double>()).epsilon(1e-6));
+  CHECK(sum / labels == doctest::Approx(scores["validation"]["loss"].get<double>()).epsilon(1e-6));
+  const json of_test = json::parse(work.run("errors runs/tiny --set test --json").out);
+  CHECK(of_test["set"] == "test");
+  CHECK(of_test["examples"].size() == 4);
   check_rejected(work, "errors runs/tiny --examples 0", 2, {"from 1 to 1000000, found \"0\""});
   const KindWorkplace tags;
   tags.out("train tags.yaml");
   check_rejected(tags, "errors runs/tags --set test", 2, {"no test examples", "--set validation"});
+  tags.out("train tiny.yaml --fresh data.validation_size=0");
+  check_rejected(tags, "errors runs/tiny", 2, {"no validation examples", "--set test"});
+  check_words(tags.run("errors runs/tiny --set test").out, {"\ntest: the 4 of 4 pairs"});
+}
+
+TEST_CASE("labels are printed below their tokens") {
+  const KindWorkplace work;
+  work.out("train tags.yaml");
+  for (const std::string command : {"evaluate", "errors"}) {
+    CAPTURE(command);
+    std::string tokens;
+    std::size_t compared = 0;
+    for (const std::string& line : split_lines(work.run(command + " runs/tags").out)) {
+      const bool is_labels = contains(line, "output  ") || contains(line, "expected  ");
+      if (contains(line, "input  ")) tokens = line;
+      if (tokens.empty() || !is_labels || contains(line, "probability")) continue;
+      // Each label begins where its token begins.
+      for (std::size_t i = 1; i < std::min(tokens.size(), line.size()); ++i) {
+        const bool begins = line[i - 1] == ' ' && line[i] != ' ';
+        if (begins && line.find_first_not_of(' ') != i) {
+          CHECK(tokens[i - 1] == ' ');
+          CHECK(tokens[i] != ' ');
+          ++compared;
+        }
+      }
+    }
+    CHECK(compared > 10);
+  }
+}
+
+TEST_CASE("evaluate records the scores of a run for its report") {
+  const TrainedWorkplace work;
+  const std::string file = "runs/tiny/evaluation.json";
+  const json scores = json::parse(work.run("evaluate " + work.checkpoint(12) + " --json").out);
+  CHECK_FALSE(work.has(file));  // of a checkpoint
+  work.run("evaluate runs/tiny decoding.beam_size=2");
+  const json recorded = json::parse(work.read(file));
+  CHECK(recorded.at("overrides") == json{"decoding.beam_size=2"});
+  CHECK(recorded.at("test").at("loss") == scores.at("test").at("loss"));
+  CHECK_FALSE(recorded.contains("examples"));
+  // The scores are printed even if they cannot be recorded.
+  fs::remove(work / file);
+  fs::create_directory(work / file);
+  const Outcome unrecorded = work.run("evaluate runs/tiny");
+  CHECK(unrecorded.code == 0);
+  CHECK(contains(unrecorded.out, "\ntest "));
+  CHECK(contains(unrecorded.err, "warning: the scores are not recorded"));
 }
 
 }  // namespace

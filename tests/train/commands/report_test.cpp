@@ -48,7 +48,7 @@ TEST_CASE("a run writes its report after validations and at its end") {
   const test::TinyWorkplace work;
   work.out("train tiny.yaml train.run_dir=with train.report_every=1");
   check_words(work.read("with/report.html"),
-              {R"("in_progress":false)", R"("held_out":{"set":"test")",
+              {R"("in_progress":false)", R"("held_out":{"set":"validation")",
                R"("checkpoint":{"file":"with/checkpoints/step-)"});
   // Writing reports does not change the results of the run.
   work.out("train tiny.yaml train.run_dir=without");

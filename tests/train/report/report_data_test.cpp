@@ -101,9 +101,9 @@ TEST_CASE("the data of a run match its files") {
   CHECK(std::ranges::count(run["changed_keys"], "train.seed") == 0);
 
   const Json& held = run["held_out"];
-  CHECK(held["set"] == "test");
-  CHECK(held["examples"] == 4);
-  CHECK(held["shown"].size() == 4);
+  CHECK(held["set"] == "validation");
+  CHECK(held["examples"] == 6);
+  CHECK(held["shown"].size() == 6);
   std::set<int> numbers;
   double last = INFINITY;
   for (const Json& shown : held["shown"]) {
@@ -112,7 +112,7 @@ TEST_CASE("the data of a run match its files") {
     CHECK(shown["labels"].get<int>() >= shown["hits"].get<int>());
     last = shown["loss"].get<double>();
   }
-  CHECK(numbers == std::set<int>{1, 2, 3, 4});
+  CHECK(numbers == std::set<int>{1, 2, 3, 4, 5, 6});
   const Json& accuracy = held["accuracy"];
   for (const char* groups : {"by_length", "by_frequency"}) {
     std::uint64_t labels = 0, hits = 0;
@@ -155,7 +155,8 @@ TEST_CASE("losses of a partly scored set belong to the scored examples") {
   const test::TrainedWorkplace work;
   const auto losses = [&](std::size_t scored) {
     std::map<int, double> found;
-    const Json json = report_of({work / "runs/tiny"}, {.attention = 0, .scored = scored});
+    const Json json =
+        report_of({work / "runs/tiny"}, {.set = "test", .attention = 0, .scored = scored});
     for (const Json& shown : json["runs"][0]["held_out"]["shown"]) {
       found[shown["number"]] = shown["loss"];
     }
@@ -172,7 +173,9 @@ TEST_CASE("losses of a partly scored set belong to the scored examples") {
 
 TEST_CASE("accuracy equals the accuracy of evaluate, and parameters are counted as by inspect") {
   const test::TrainedWorkplace work;
-  const Json run = report_of({work / "runs/tiny"})["runs"][0];
+  const Json run = report_of({work / "runs/tiny"}, {.set = "test"})["runs"][0];
+  CHECK(run["held_out"]["set"] == "test");
+  CHECK(run["evaluation"].is_null());
   const Json scores = Json::parse(work.run({"evaluate", "runs/tiny", "--json"}).out);
   const Json& accuracy = run["held_out"]["accuracy"];
   CHECK(accuracy["labels"] == scores["test"]["labels"]);
@@ -183,6 +186,12 @@ TEST_CASE("accuracy equals the accuracy of evaluate, and parameters are counted 
       if (shown["number"] == i + 1) CHECK(shown["output"] == scores["examples"][i]["output"]);
     }
   }
+  // The report shows the scores that evaluate has recorded.
+  CHECK(report_of({work / "runs/tiny"})["runs"][0]["evaluation"]["test"] == scores["test"]);
+  work.write("runs/tiny/evaluation.json", "[]");
+  const Json damaged = report_of({work / "runs/tiny"})["runs"][0];
+  CHECK(damaged["evaluation"].is_null());
+  CHECK(has_note(damaged, "evaluation.json: found no JSON object"));
   const Json inspected = Json::parse(work.run({"inspect", "runs/tiny", "--json"}).out);
   CHECK(run["checkpoint"]["step"] == inspected["step"]);
   std::uint64_t values = 0;
@@ -273,7 +282,8 @@ TEST_CASE("runs are compared key by key, and runs with different seeds have mean
 
 TEST_CASE("labels are grouped by their frequency in the training set") {
   const test::TrainedWorkplace work;
-  const Json run = report_of({work / "runs/tiny"}, {.examples = 0, .attention = 0})["runs"][0];
+  const Json run =
+      report_of({work / "runs/tiny"}, {.set = "test", .examples = 0, .attention = 0})["runs"][0];
   const Corpus corpus = load_corpus(parse_config(test::tiny_yaml, "tiny.yaml").data);
   std::map<std::int32_t, std::uint64_t> frequency;
   for (const Example& example : corpus.train) {
@@ -295,6 +305,17 @@ TEST_CASE("labels are grouped by their frequency in the training set") {
   }
   CHECK(found == expected);
   CHECK(found.size() > 1);
+}
+
+TEST_CASE("a run without a validation set shows its test set only if asked") {
+  const test::TinyWorkplace work;
+  work.out("train tiny.yaml data.validation_size=0");
+  const Json run = report_of({work / "runs/tiny"})["runs"][0];
+  CHECK_FALSE(run.contains("held_out"));
+  CHECK(has_note(run, "the run has no validation set"));
+  CHECK(has_note(run, "--set test"));
+  const Json asked = report_of({work / "runs/tiny"}, {.set = "test"})["runs"][0];
+  CHECK(asked["held_out"]["set"] == "test");
 }
 
 TEST_CASE("rows of the confusion matrix are labels") {
@@ -323,6 +344,7 @@ TEST_CASE("every kind of model has examples, accuracy, attention and weights") {
     CHECK(run["held_out"]["accuracy"]["labels"].get<std::size_t>() > 0);
     CHECK(run["attention"].size() > 0);
     CHECK(run["weights"].size() > 2);
+    CHECK(run["labels_tokens"] == (kind.name == "tags"));
     const bool classes = kind.name == "classes" || kind.name == "agreement" ||
                          kind.name == "images" || kind.name == "tags";
     const std::size_t size = run["held_out"]["accuracy"]["classes"].size();
