@@ -73,8 +73,8 @@ std::string read_input(const Arguments& arguments, const std::string& input_hint
   return *line;
 }
 
-Example read_example(const Arguments& arguments, const Subject& subject, const Task& task) {
-  const std::string line = read_input(arguments, task.words(subject.trained.config).input_hint);
+Example read_example(const std::string& line, const Arguments& arguments, const Subject& subject,
+                     const Task& task) {
   const bool from_input = arguments.text == standard_input;
   const bool reads_images = task.traits().reads_images;
   // Line 2: the reader would take line 1 for the heading of a table.
@@ -115,7 +115,8 @@ void run(const Arguments& arguments) {
   set_num_threads(arguments.threads);
   Subject subject = open_subject(arguments);
   const Task& task = find_task(subject.trained.config);
-  const Example example = read_example(arguments, subject, task);
+  const std::string line = read_input(arguments, task.words(subject.trained.config).input_hint);
+  const Example example = read_example(line, arguments, subject, task);
   const LabelledInput input = labelled_input(subject, task, example, arguments.target);
   Model& model = *subject.trained.model;
   const ComputationTrace trace = trace_computation(
@@ -127,7 +128,8 @@ void run(const Arguments& arguments) {
                                        .trace = trace,
                                        .origin = subject.origin,
                                        .labels = input.labels};
-  const auto data = computation_json(explained, arguments.top, arguments.json);
+  auto data = computation_json(explained, arguments.top, arguments.json);
+  if (!task.traits().reads_images) data["text"] = escaped(line);
   if (!arguments.json) {
     write_page(arguments, data);
   } else {

@@ -21,14 +21,33 @@ function smoothed(curve, weight) {
   });
 }
 
-/** Round values between low and high, about `wanted` of them. */
+/** Values that pixels can be computed from: spans of larger values are infinite, logarithms of
+ * smaller ones coarse. */
+const drawable = (value, log) => clamp(value, log ? 1e-300 : -1e300, 1e300);
+
+/** The ends of an axis for the finite values, low < high. Stored numbers have six digits, so smaller
+ * differences are rounding errors. */
+function axisRange(values, log = false) {
+  const finite = values.filter(Number.isFinite);
+  if (!finite.length) return [1, 2];
+  const low = drawable(finite.reduce((a, b) => Math.min(a, b)), log);
+  const high = drawable(finite.reduce((a, b) => Math.max(a, b)), log);
+  if (log) return [low / 1.05, high * 1.05];
+  const size = Math.max(Math.abs(low), Math.abs(high)), span = high - low;
+  const margin = span > 1e-6 * size ? 0.04 * span : size > 1e-300 ? size / 2 : 1;
+  return [low >= 0 ? Math.max(0, low - margin) : low - margin, high + margin];
+}
+
+/** Round values between low and high, about `wanted` of them; the ends if no others are known.
+ * Computes each from its number, since adding a step to a value may not change it. */
 function ticks(low, high, wanted) {
-  const rough = (high - low) / wanted || 1, power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((f) => f * power).find((s) => s >= rough * 0.999), found = [];
-  for (let t = Math.ceil(low / step) * step; t <= high + step * 1e-6; t += step) {
-    found.push(Math.abs(t) < step * 1e-6 ? 0 : t);
+  const rough = (high - low) / wanted, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((f) => f * power).find((s) => s >= rough * 0.999);
+  const first = Math.ceil(low / step), last = Math.floor(high / step + 1e-6);
+  if (!(last - first < 4 * wanted) || !Number.isSafeInteger(first)) {
+    return [low, high].filter(Number.isFinite);
   }
-  return found;
+  return Array.from({length: last - first + 1}, (_, i) => (first + i) * step || 0);
 }
 
 function logTicks(low, high) {
@@ -51,12 +70,12 @@ function nearest(curve, x) {
 const swatch = ({dashed, color}) =>
   el('span', {class: `swatch${dashed ? ' dashed' : ''}`, style: `border-color:${color}`});
 
-/** A chart of series {label, color, dashed, run, raw, basis, band}: `raw` are points, `basis` the
- * points to smooth or null, `band` whether points have standard deviations. The caption is its
- * legend. */
+/** A chart of series {label, color, dashed, run, raw, basis, band, best}: `raw` are points, `basis`
+ * the points to smooth or null, `band` whether points have standard deviations, `best` the point to
+ * mark or null. The caption is its legend. */
 class Chart {
-  constructor(title, series, format) {
-    Object.assign(this, {title, series, format, at: null});
+  constructor(title, series, format, height) {
+    Object.assign(this, {title, series, format, height, at: null});
     this.picture = svg('svg', {
       role: 'img', tabindex: 0,
       onpointermove: (e) => this.show(this.stepAt(e)),
@@ -89,28 +108,19 @@ class Chart {
     });
   }
 
-  /** The ends of the vertical axis. */
-  static range(values) {
-    if (!values.length) return [1, 2];
-    const low = values.reduce((a, b) => Math.min(a, b));
-    const high = values.reduce((a, b) => Math.max(a, b));
-    if (view.log) return [low / 1.05, high * 1.05];
-    const margin = high > low ? 0.04 * (high - low) : Math.abs(high) / 2 || 1;
-    return [low >= 0 ? Math.max(0, low - margin) : low - margin, high + margin];
-  }
-
   /** Sets the functions px and py from values to pixels; returns the ticks of the vertical axis. */
   setScales(lines) {
     const all = lines.flatMap(({curve}) => curve);
     const values = all.map((p) => p.y).filter((y) => y != null && (!view.log || y > 0));
-    const [y0, y1] = Chart.range(values);
+    const [y0, y1] = axisRange(values, view.log);
     const x1 = all.reduce((max, p) => Math.max(max, p.x), 1);
-    const y = view.log ? Math.log : (v) => v, width = Math.max(260, this.host.clientWidth || 400);
-    Object.assign(this, {width, left: 58, top: 8, bottom: 200, x1});
+    const y = (v) => (view.log ? Math.log(drawable(v, true)) : drawable(v));
+    const width = Math.max(260, this.host.clientWidth || 400);
+    Object.assign(this, {width, left: 66, top: 8, bottom: this.height - 22, x1});
     this.right = this.width - 8;
     this.px = (x) => this.left + (this.right - this.left) * x / x1;
     this.py = (v) => this.bottom - (this.bottom - this.top) * (y(v) - y(y0)) / (y(y1) - y(y0));
-    return view.log ? logTicks(y0, y1) : ticks(y0, y1, 5);
+    return view.log ? logTicks(y0, y1) : ticks(y0, y1, this.height / 40);
   }
 
   /** The elements of both axes. */
@@ -119,7 +129,7 @@ class Chart {
     const lines = values.flatMap((t) => [
       svg('line', {class: 'grid', ...across(this.py(t))}),
       svg('text', {x: this.left - 6, y: this.py(t) + 4, 'text-anchor': 'end'}, this.format(t))]);
-    const steps = ticks(0, this.x1, this.width < 500 ? 4 : 6).map((t) => {
+    const steps = ticks(0, this.x1, this.width < 500 ? 4 : 6).filter(Number.isInteger).map((t) => {
       const anchor = this.px(t) > this.right - 24 ? 'end' : 'middle';
       return svg('text', {x: this.px(t), y: this.bottom + 16, 'text-anchor': anchor}, count(t));
     });
@@ -131,7 +141,8 @@ class Chart {
   draw() {
     const lines = this.lines(), parts = this.drawAxes(this.setScales(lines));
     this.overlay = svg('g', {});
-    const size = {viewBox: `0 0 ${this.width} 222`, height: 222, 'aria-label': this.summary()};
+    const {width, height} = this;
+    const size = {viewBox: `0 0 ${width} ${height}`, height, 'aria-label': this.summary()};
     for (const [key, value] of Object.entries(size)) this.picture.setAttribute(key, value);
     const drawn = lines.flatMap((line) => this.drawLine(line));
     this.picture.replaceChildren(...parts, ...drawn, this.overlay);
@@ -142,16 +153,17 @@ class Chart {
   legendParts() {
     const maxSeries = 6, shown = this.shown(), rest = shown.length - maxSeries;
     const key = (s) => el('span', {class: 'key'}, swatch(s), s.label);
-    const others = rest > 0 ? `and ${rest} more, in the colors of the overview` : '';
-    return [...shown.slice(0, maxSeries).map(key), others];
+    const others = rest > 0 ? `and ${rest} more, in the colors of the overview. ` : '';
+    const best = shown.some((s) => s.best) ? '\u25ef best validation' : '';
+    return [...shown.slice(0, maxSeries).map(key), others, best];
   }
 
   /** The elements of a line. */
   drawLine({curve, s, faint}) {
     const isDrawn = (p) => p != null && p.y != null && !(view.log && p.y <= 0);
     const place = (p, difference = 0) => {
-      const value = p.y + difference, y = this.py(view.log ? Math.max(value, 1e-30) : value);
-      return `${this.px(p.x).toFixed(1)} ${clamp(y, -1e4, 1e4).toFixed(1)}`;
+      const y = this.py(p.y + difference);
+      return `${this.px(p.x).toFixed(1)} ${clamp(y, this.top, this.bottom).toFixed(1)}`;
     };
     const parts = [], drawn = curve.filter(isDrawn), fill = `fill:${s.color}`;
     if (s.band && drawn.length > 1) {
@@ -181,6 +193,12 @@ class Chart {
       'stroke-opacity': faint ? 0.3 : 1,
       'stroke-dasharray': s.dashed ? '6 3' : null,
     }));
+    if (s.best && isDrawn(s.best)) {
+      const place = {cx: this.px(s.best.x), cy: this.py(s.best.y), r: 6};
+      const title = `best: ${this.format(s.best.y)} at step ${count(s.best.x)}`;
+      parts.push(svg('circle', {...place, fill: 'none', style: `stroke:${s.color}`,
+        'stroke-width': 2}, svg('title', {}, title)));
+    }
     return parts;
   }
 

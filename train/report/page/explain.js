@@ -196,6 +196,29 @@ function groupOf(step) {
 /** The operation in words. */
 const titleOf = (step) => step.operation.replaceAll('_', ' ');
 
+/** What a step is for, by its operation and layer: the first match. */
+const purposes = [
+  [/embedding/, /./, 'Looks up a vector for each token.'],
+  [/add/, /positions/, 'Adds a vector for each position: attention alone does not know the order.'],
+  [/add|residual/, /residual/, 'Adds the result to the input of the block, so that gradients also ' +
+    'reach earlier layers past the block.'],
+  [/layer_norm/, /./, 'Gives each vector mean 0 and variance 1, then scales and shifts it.'],
+  [/rms_norm/, /./, 'Scales each vector to the same size.'],
+  [/linear/, /q_proj/, 'Computes the queries: what each token looks for.'],
+  [/linear/, /k_proj/, 'Computes the keys: what each token can be found by.'],
+  [/linear/, /v_proj/, 'Computes the values: what each token passes on.'],
+  [/attention/, /cross_attn/, 'Each token of the decoder collects the values of the encoder ' +
+    'tokens whose keys fit its query.'],
+  [/attention/, /./, 'Each token collects the values of the tokens whose keys fit its query.'],
+  [/linear/, /out_proj/, 'Mixes the results of all heads.'],
+  [/linear/, /ff\.linear1/, 'Maps each vector to more features, for the activation.'],
+  [/linear/, /ff\.linear2/, 'Maps each vector back to the width of the model.'],
+  [/relu|gelu|silu|glu/, /./, 'Makes the block nonlinear; otherwise two linear maps would be one.'],
+  [/linear/, /^output/, 'Computes a score (logit) for each entry of the vocabulary or each class.'],
+  [/cross_entropy/, /./, 'Measures how improbable the labels are. Training minimizes this loss.']];
+const purposeOf = ({operation, layer}) =>
+  purposes.find(([name, place]) => name.test(operation) && place.test(layer))?.[2];
+
 /** Consecutive steps in the same part of the model: {title, steps: [indices]}. */
 function groupSteps() {
   const groups = [];
@@ -272,13 +295,15 @@ function stepView(i) {
   const parameters = [...new Set(named.map((input) => input.parameter))];
   const constants = step.inputs.filter((input) => input.constant != null);
   const columns = step.logits ? data.outputs : null;
+  const layer = step.layer.replace(/\.dropout$/, '');  // dropout is off
   const matrices = [
     ...constants.map((input) => matrixView('constant input', whole(input.constant), names)),
     matrixView('output y', whole(step.output), names, columns),
     step.gradient == null ? quiet('The loss does not depend on this output.')
       : matrixView('gradient dL/dy', whole(step.gradient), names, columns)];
   return el('article', {class: 'step', id: stepId(i), tabindex: -1},
-    el('h3', {}, `${i + 1}. ${titleOf(step)} `, el('span', {class: 'quiet mono'}, step.layer)),
+    el('h3', {}, `${i + 1}. ${titleOf(step)} `, el('span', {class: 'quiet mono'}, layer)),
+    purposeOf(step) ? el('p', {}, purposeOf(step)) : null,
     step.formula ? el('p', {class: 'formula'}, code(step.formula)) : null,
     facts([
       ['inputs', joined(step.inputs.map(inputText), '; ')],
@@ -415,6 +440,7 @@ function build() {
     for (const details of document.querySelectorAll('details.group')) details.open = open;
   };
   main.append(
+    data.text ? el('p', {class: 'sentence'}, data.text) : '',
     el('p', {},
       'The forward pass of one input, operation by operation, with the gradient of the loss with ',
       'respect to each output. Dropout and label smoothing are off. Colors: negative ',

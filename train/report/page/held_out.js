@@ -91,23 +91,39 @@ function imageExample(example) {
       `loss ${short(example.loss)}`));
 }
 
+/** The tokens of an input, each above its label in the output and, if that is wrong, in the
+ * reference. */
+function labelledTokens({input, output, expected}) {
+  const [tokens, found, labels] = [input, output, expected].map((text) => text.split(' '));
+  const mark = (name, label) => el('mark', {class: name}, label ?? '-');
+  const label = (i) => (found[i] === labels[i] ? el('span', {}, found[i])
+    : [mark('wrong', found[i]), mark('missing', labels[i])]);
+  return el('div', {class: 'labelled'}, tokens.map((token, i) => el('span', {}, token, label(i))));
+}
+
+const labelsLegend = 'Below each token: its label. Where the output is wrong: the label of the ' +
+  'output, underlined in red, and the label of the reference.';
+const wordsLegend = 'Marked in the reference: words that the output lacks. Marked in the output: ' +
+  'words that the reference lacks.';
+
 /** A table of texts, with a checkbox that leaves out the correct ones. */
-function textExamples(examples) {
+function textExamples(examples, hasLabels) {
   const aligned = (e) => align(e.expected, e.output);
+  const texts = hasLabels ? [{title: 'Tokens and labels', text: true, cell: labelledTokens}] : [
+    {title: 'Input', text: true, cell: (e) => e.input},
+    {title: 'Reference', text: true, cell: (e) => marked(aligned(e)[0], 'missing')},
+    {title: 'Output', text: true, cell: (e) => marked(aligned(e)[1], 'wrong')}];
   const columns = [
     {title: 'Example', number: true, cell: (e) => count(e.number)},
     {title: 'Loss', number: true, cell: (e) => short(e.loss)},
-    {title: 'Input', text: true, cell: (e) => e.input},
-    {title: 'Reference', text: true, cell: (e) => marked(aligned(e)[0], 'missing')},
-    {title: 'Output', text: true, cell: (e) => marked(aligned(e)[1], 'wrong')},
+    ...texts,
     {title: 'Result', cell: (e) => verdict(isRight(e))}];
   const host = el('div', {});
   const show = (wrongOnly) => host.replaceChildren(
     table('Held-out examples', columns, examples.filter((e) => !wrongOnly || !isRight(e))));
   show(false);
   return [
-    quiet('Marked in the reference: words that the output lacks. Marked in the output: words ' +
-      'that the reference lacks.'),
+    quiet(hasLabels ? labelsLegend : wordsLegend),
     el('div', {class: 'controls'}, checkbox('only errors', false, show)), host];
 }
 
@@ -133,7 +149,7 @@ function examplesPart(run) {
     return [note, quiet(legend), el('div', {class: 'texts'}, shown.map(tokenExample))];
   }
   if (shown[0].image) return [note, el('div', {class: 'gallery'}, shown.map(imageExample))];
-  return [note, ...textExamples(shown)];
+  return [note, ...textExamples(shown, run.labels_tokens)];
 }
 
 // ---- Accuracy
@@ -338,6 +354,7 @@ function attentionPart(run) {
     `${sample.number} (${Math.max(...sample.tokens.map((tokens) => tokens.length))} tokens)`);
   const layers = run.attention[0].layers.map((layer) => layer.layer);
   return [
+    quiet(`Examples of the ${run.held_out?.set ?? 'held-out'} set.`),
     run.has_two_stacks ? quiet('The decoder reads the reference. A query of the decoder is a ' +
       'token that it has read; the model predicts the next token from it.') : null,
     el('div', {class: 'controls'},

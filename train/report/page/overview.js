@@ -37,9 +37,8 @@ const titleOf = (name) => (Object.hasOwn(titles, name) ? titles[name] : [name, s
 /** Curves that are not smoothed: they have no noise from single batches. */
 const exactCurves = ['learning_rate', 'memory_bytes', 'token_accuracy'];
 
-/** Perplexity is shown for tokens, not for the classes of images or sentences. */
-const isShown = (run) => (curve) =>
-  curve.name !== 'perplexity' || (run.targets ?? 'tokens') === 'tokens';
+/** Whether to show a curve of a run. The perplexity of a classifier says nothing beyond its loss. */
+const isShown = (run, curve) => curve.name !== 'perplexity' || hasTokens(run);
 
 /** The series of all runs and groups, by name of the curve. */
 function seriesByName() {
@@ -50,8 +49,6 @@ function seriesByName() {
   };
   const grouped = new Set(data.groups.flatMap((g) => g.runs));
   const partOf = (curve) => (curve.validation ? 'validation' : 'training');
-  // The perplexity of a classifier says nothing beyond its loss.
-  const isShown = (run, curve) => curve.name !== 'perplexity' || hasTokens(run);
   runs.forEach((run, i) => run.curves.forEach((curve) => {
     if (!isShown(run, curve)) return;
     const exact = curve.validation || exactCurves.includes(curve.name);
@@ -60,31 +57,42 @@ function seriesByName() {
       grouped: grouped.has(i),
       color: color(runs.length === 1 && curve.validation ? 1 : i),
       basis: exact ? null : points(curve.mean_steps ?? curve.steps, curve.means ?? curve.values),
+      best: curve.validation && curve.name === metricOf(run) ? bestOf(run) : null,
       label: runs.length === 1 ? partOf(curve) : `${run.name}, ${partOf(curve)}`,
     });
   }));
   data.groups.forEach((group) => group.curves.forEach((curve) => {
     if (!isShown(runs[group.runs[0]], curve)) return;
     const first = group.runs[0], seeds = group.runs.length;
-    if (!isShown(runs[first])(curve)) return;
     add(curve, {
       band: true,
       color: color(first),
       raw: points(curve.steps, curve.values).map((p, i) => ({...p, deviation: curve.deviation[i]})),
-      label: `mean of ${seeds} seeds (${runs[first].name} ...), ${partOf(curve)}`,
+      label: `${settingText(first) || namesOf(group)}, mean of ${seeds} seeds, ${partOf(curve)}`,
     });
   }));
   return byName;
 }
 
-/** The charts in the order of `titles`, then charts of other names. */
+/** The charts in the order of `titles`, then charts of other names: large ones of the loss and the
+ * metrics that choose the best step, small ones of the rest, and a line for values that never
+ * change. */
 function makeCharts(byName) {
-  const order = Object.keys(titles);
+  const order = Object.keys(titles), metrics = new Set(['loss', ...runs.map(metricOf)]);
   const place = ([name]) => (order.includes(name) ? order.indexOf(name) : order.length);
-  return [...byName].sort((a, b) => place(a) - place(b)).map(([name, series]) => {
-    const [title, format] = titleOf(name);
-    return new Chart(title, series, format);
-  });
+  const large = [], small = [], constants = [];
+  for (const [name, series] of [...byName].sort((a, b) => place(a) - place(b))) {
+    const [title, format] = titleOf(name), isMain = metrics.has(name);
+    const values = new Set(series.flatMap((s) => s.raw.map((p) => p.y)));
+    const [value] = values;
+    if (values.size === 1 && value != null && !isMain) constants.push(`${title} ${format(value)}`);
+    else (isMain ? large : small).push(new Chart(title, series, format, isMain ? 260 : 160).host);
+  }
+  return [
+    el('div', {class: 'charts'}, large),
+    small.length ? el('details', {open: innerWidth > 600, ontoggle: drawCharts},
+      el('summary', {}, 'Other curves'), el('div', {class: 'charts small'}, small)) : null,
+    constants.length ? quiet(`Constant: ${constants.join('; ')}.`) : null];
 }
 
 /** Explanations of curves whose titles are not enough. */
@@ -110,7 +118,8 @@ function curvesSection() {
     run.curves.filter((c) => !c.validation).map((c) => c.values.length));
   // Do not smooth few points: the average would lag.
   view.smoothing = Math.max(0, ...lengths) < 25 ? 0 : 0.6;
-  const byName = seriesByName(), charts = makeCharts(byName);
+  view.means = data.groups.length > 0;
+  const byName = seriesByName();
   const smooth = () => { view.smoothing = Number(slider.value); drawCharts(); };
   const slider = el('input',
     {type: 'range', min: 0, max: 0.99, step: 0.01, value: view.smoothing, oninput: smooth});
@@ -122,12 +131,11 @@ function curvesSection() {
       el('label', {class: 'field'}, 'Smoothing', slider),
       checkbox('logarithmic axis', false, set('log')),
       data.groups.length
-        ? checkbox('mean and standard deviation over seeds', false, set('means')) : null,
+        ? checkbox('mean and standard deviation over seeds', true, set('means')) : null,
       el('span', {}, swatch({color: first}), 'training ',
         swatch({color: second, dashed: true}), 'validation')),
     curveNotes(byName),
-    charts.length ? el('div', {class: 'charts'}, charts.map((chart) => chart.host))
-      : el('p', {}, 'No step has been logged and saved yet.'));
+    byName.size ? makeCharts(byName) : el('p', {}, 'No step has been logged and saved yet.'));
 }
 
 // ---- Overview and comparison
@@ -153,14 +161,54 @@ function scoreText(run, point) {
   return `${title} ${format(point.y)} at step ${count(point.x)}`;
 }
 
-/** The runs, best first, if all are compared by the same metric. */
-function rankedRuns() {
-  const metric = metricOf(runs[0]), value = (run) => bestOf(run)?.y;
-  if (runs.some((run) => metricOf(run) !== metric)) return runs;
-  return [...runs].sort((a, b) => {
-    if (value(a) == null || value(b) == null) return (value(a) == null) - (value(b) == null);
-    return isBetter(metric, value(a), value(b)) ? -1 : value(a) === value(b) ? 0 : 1;
+/** Whether all runs are compared by the same metric. */
+const isComparable = () => runs.every((run) => metricOf(run) === metricOf(runs[0]));
+
+/** The config keys in which settings differ. Runs of a setting differ in their seeds only. */
+const settingKeys = data.differences.filter(({key}) => key !== 'train.seed');
+const settingText = (i) => settingKeys.map(({key, values}) => `${key}=${values[i]}`).join(' ');
+
+/** The settings of the runs in the order of their values: {runs: indices, scores, mean, half}.
+ * `half` is half the width of the 95 % confidence interval of the mean, or null. */
+function findSettings() {
+  const byText = new Map();
+  runs.forEach((_, i) => {
+    const text = data.differences.length ? settingText(i) : i;  // else configs may be unknown
+    byText.set(text, [...(byText.get(text) ?? []), i]);
   });
+  return [...byText.values()].map((indices) => {
+    const scores = indices.map((i) => bestOf(runs[i])?.y).filter((y) => y != null);
+    const n = scores.length, mean = n ? scores.reduce((a, b) => a + b, 0) / n : null;
+    const squares = scores.reduce((sum, y) => sum + (y - mean) ** 2, 0);
+    // The quantile is for all runs of the group.
+    const isOfSetting = (g) => g.runs.length === n && g.runs.every((i) => indices.includes(i));
+    const group = data.groups.find(isOfSetting);
+    const half = group ? group.t_975 * Math.sqrt(squares / (n - 1) / n) : null;
+    return {runs: indices, scores, mean, half};
+  }).sort((a, b) => byValues(a.runs[0], b.runs[0]));
+}
+
+/** Compares the settings of two runs key by key, numbers by their size. */
+function byValues(i, j) {
+  for (const {values} of settingKeys) {
+    const order = Number(values[i]) - Number(values[j]) || values[i].localeCompare(values[j]);
+    if (order) return order;
+  }
+  return 0;
+}
+
+/** The runs, best first, if all are compared by the same metric. Runs that differ in their seeds
+ * only are ranked by their mean: the best of many seeds is the luckiest one. */
+function rankedRuns() {
+  if (!isComparable()) return runs;
+  const metric = metricOf(runs[0]), settings = findSettings();
+  const order = (a, b) => {
+    if (a == null || b == null) return (a == null) - (b == null);
+    return isBetter(metric, a, b) ? -1 : a === b ? 0 : 1;
+  };
+  settings.sort((a, b) => order(a.mean, b.mean));
+  return settings.flatMap((setting) => setting.runs.map((i) => runs[i])
+    .sort((a, b) => order(bestOf(a)?.y, bestOf(b)?.y)));
 }
 
 /** Columns of the table of runs for the keys in which they differ, if these are few. */
@@ -187,6 +235,15 @@ function noteItem(run, note) {
     el('strong', {}, sentence(problem)), advice.map((line) => el('div', {}, sentence(line))));
 }
 
+/** The score of the test set in the last `tapestry evaluate`, whose file a user may have edited. */
+function testText(run) {
+  const {test, step, overrides} = run.evaluation ?? {}, [title, format] = titleOf(metricOf(run));
+  const value = test?.[metricOf(run) === 'token_accuracy' ? 'accuracy' : metricOf(run)];
+  if (!Number.isFinite(value) || !Number.isFinite(step)) return '-';
+  const changes = Array.isArray(overrides) && overrides.length ? ` with ${overrides.join(' ')}` : '';
+  return `${title} ${format(value)} at step ${count(step)}${changes}`;
+}
+
 function overviewSection() {
   const stepText = (run) => {
     const steps = run.curves.map((c) => lastOf(c)?.x || 0);
@@ -205,7 +262,7 @@ function overviewSection() {
   };
   const trainingTime = ({time}) => (time ? duration(time.seconds) : '-');
   const modelText = ({checkpoint}) => {
-    if (!checkpoint) return 'none';
+    if (!checkpoint) return '-';
     return `step ${count(checkpoint.step)}${checkpoint.choice ? `, ${checkpoint.choice}` : ''}`;
   };
   const columns = [
@@ -215,14 +272,19 @@ function overviewSection() {
     {title: 'Step', number: true, cell: stepText},
     {title: 'Best validation', cell: (run) => scoreText(run, bestOf(run))},
     {title: 'Last validation', cell: lastValidation},
+    {title: 'Test (last evaluate)', cell: testText},
     {title: 'Last training loss', number: true, cell: trainingLoss},
     {title: 'Parameters', number: true, cell: parameters},
     {title: 'Training time', number: true, cell: trainingTime},
     {title: 'Checkpoint shown', cell: modelText}];
   const notes = runs.flatMap((run) => run.notes.map((note) => noteItem(run, note)));
+  const isKnown = ({cell}) => runs.some((run) => cell(run) !== '-');
+  const caption = runs.length === 1 ? ''
+    : data.groups.length ? 'Runs of this report, best mean over seeds first'
+      : 'Runs of this report, best first';
   return section('Overview',
     notes.length ? el('div', {class: 'notes'}, el('ul', {}, notes)) : null,
-    table(runs.length > 1 ? 'Runs of this report, best first' : '', columns, rankedRuns()));
+    table(caption, columns.filter(isKnown), rankedRuns()));
 }
 
 /** The names of the first runs of a group. */
@@ -231,43 +293,69 @@ function namesOf(group) {
   return group.runs.length > 4 ? `${names}, ...` : names;
 }
 
-/** Mean, standard deviation and 95 % confidence interval of the best scores over seeds. */
-function seedTable() {
-  const keys = data.differences.filter(({key}) => key !== 'train.seed');
-  const rows = data.groups.map((group) => {
-    const values = group.runs.map((i) => bestOf(runs[i])?.y).filter((y) => y != null);
-    const n = values.length, mean = values.reduce((a, b) => a + b, 0) / n;
-    const squares = values.reduce((sum, y) => sum + (y - mean) ** 2, 0);
-    const deviation = Math.sqrt(squares / (n - 1));
-    // The quantile is for all runs of the group.
-    const half = n === group.runs.length ? group.t_975 * deviation / Math.sqrt(n) : null;
-    const settings = keys.map(({key, values: all}) => `${key}=${all[group.runs[0]]}`).join(' ');
-    const [title, format] = titleOf(metricOf(runs[group.runs[0]]));
-    return {name: settings || namesOf(group), title, format, n, mean, deviation, half};
-  }).filter((row) => row.n > 1);
-  if (rows.length === 0) return null;
-  const interval = ({format, mean, half}) =>
+/** The scores of a setting on an axis: a ring for each run, a bar for the confidence interval and a
+ * line for the mean. */
+function scoreStrip({scores, mean, half}, [low, high], format) {
+  const width = 260, height = 22, y = height / 2;
+  const x = (value) => 8 + (width - 16) * clamp((value - low) / (high - low), 0, 1);
+  const text = scores.length ? scores.map(format).join(', ') : 'no scores';
+  const ring = (score) =>
+    svg('circle', {cx: x(score), cy: y, r: 4}, svg('title', {}, format(score)));
+  const size = {role: 'img', width, height, viewBox: `0 0 ${width} ${height}`, 'aria-label': text};
+  const interval = half == null ? null : svg('rect', {class: 'interval', x: x(mean - half),
+    y: 4, width: Math.max(1, x(mean + half) - x(mean - half)), height: height - 8});
+  return svg('svg', {class: 'strip', ...size},
+    svg('line', {class: 'grid', x1: 8, x2: width - 8, y1: y, y2: y}), interval,
+    scores.length > 1 ? svg('line', {class: 'mean', x1: x(mean), x2: x(mean), y1: 2, y2: height - 2})
+      : null,
+    scores.map(ring));
+}
+
+/** The best validation scores of all settings; null for one setting without seeds. */
+function scoreTable() {
+  const settings = findSettings();
+  if (!isComparable() || (settings.length < 2 && data.groups.length === 0)) return null;
+  const metric = metricOf(runs[0]), [title, format] = titleOf(metric);
+  const all = settings.flatMap(({scores}) => scores);
+  if (all.length < 2) return null;
+  // Intervals of few seeds may be much wider than the scores: draw at most this much of them.
+  const span = Math.max(...all) - Math.min(...all), ends = settings.flatMap(({mean, half}) =>
+    (half == null ? [] : [mean - Math.min(half, 2 * span), mean + Math.min(half, 2 * span)]));
+  const range = axisRange([...all, ...ends]);
+  const means = settings.map(({mean}) => mean).filter((mean) => mean != null);
+  const best = means.reduce((a, b) => (isBetter(metric, b, a) ? b : a));
+  const interval = ({mean, half}) =>
     (half == null ? '-' : `${format(mean - half)} to ${format(mean + half)}`);
-  return table('Best validation score over seeds', [
-    {title: 'Runs', cell: (row) => row.name},
-    {title: 'Score', cell: (row) => row.title},
-    {title: 'Seeds', number: true, cell: (row) => count(row.n)},
-    {title: 'Mean', number: true, cell: (row) => row.format(row.mean)},
-    {title: 'Standard deviation', number: true, cell: (row) => row.format(row.deviation)},
-    {title: '95 % confidence interval of the mean', number: true, cell: interval}], rows);
+  const hasSeeds = settings.some(({runs: indices}) => indices.length > 1);
+  const meanText = ({mean}) => (mean == null ? '-'
+    : el(mean === best ? 'strong' : 'span', {}, format(mean), mean === best ? bestText : ''));
+  const keys = settingKeys.length && settingKeys.length <= 4
+    ? settingKeys.map(({key, values}) => ({title: key, cell: (row) => values[row.runs[0]]}))
+    : [{title: 'Runs', cell: (row) => namesOf(row)}];
+  const strip = (row) => scoreStrip(row, range, format);
+  const bestText = hasSeeds ? ' (best mean)' : ' (best)';
+  const ofSeeds = [
+    {title: 'Runs with a score', number: true, cell: (row) => count(row.scores.length)},
+    {title: '95 % interval', number: true, cell: interval}];
+  const caption = `Best validation ${title} by setting.` + (hasSeeds
+    ? ' Rings: runs. Line: mean. Bar: 95 % confidence interval of the mean.' : '');
+  return table(caption, [
+    ...keys,
+    {title: range.map(format).join(' to '), cell: strip},
+    {title: hasSeeds ? `Mean ${title}` : title, number: true, cell: meanText},
+    ...(hasSeeds ? ofSeeds : [])], settings);
 }
 
 function comparisonSection() {
   if (data.differences.length === 0) {
     const none = el('p', {}, 'The configs of the runs do not differ, or are unknown.');
-    return section('Comparison', seedTable(), none);
+    return section('Comparison', scoreTable(), none);
   }
   const columns = [
     {title: 'Key', cell: (row) => row.key},
     ...runs.map((run, i) => ({title: run.name, cell: (row) => row.values[i]}))];
-  const shown = runs.length <= 8 || keyColumns().length === 0;
-  return section('Comparison', seedTable(),
-    shown ? table('Config keys in which the runs differ', columns, data.differences) : null);
+  return section('Comparison', scoreTable(), keyColumns().length === 0
+    ? table('Config keys in which the runs differ', columns, data.differences) : null);
 }
 
 // ---- Time
@@ -285,8 +373,8 @@ const partTitles = {
   recording: 'Recording of events',
 };
 
-/** A percentage above a bar that is filled to this fraction. */
-const meter = (fraction) => [percent(fraction), el('span', {class: 'meter', 'aria-hidden': 'true'},
+/** A percentage next to a bar that is filled to this fraction. */
+const meter = (fraction) => [percent(fraction).padStart(7, '\u2007'), el('span', {class: 'meter', 'aria-hidden': 'true'},
   el('i', {style: `width:${(100 * clamp(fraction, 0, 1)).toFixed(1)}%`}))];
 
 /** Threads, mean number of busy cores and padding of a run. */
@@ -295,8 +383,9 @@ function timeNote(time) {
     (seconds == null ? 'an unknown number' : (seconds / time.seconds).toFixed(2));
   const padding = time.positions > 0 ? ` Padding: ${percent(time.padding / time.positions)} of ` +
     `${count(time.positions)} token positions in batches.` : '';
-  return quiet(`${time.threads} threads, ${time.cores} cores. Busy on average: ` +
-    `${busy(time.processor_seconds)} cores by the run, ` +
+  const counted = (n, noun) => `${count(n)} ${noun}${n === 1 ? '' : 's'}`;
+  return quiet(`${counted(time.threads, 'thread')}, ${counted(time.cores, 'core')}. ` +
+    `Busy on average: ${busy(time.processor_seconds)} cores by the run, ` +
     `${busy(time.other_seconds)} by other programs.${padding}`);
 }
 

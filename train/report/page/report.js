@@ -28,9 +28,7 @@ function histogramsOverSteps(title, steps, histograms) {
   const found = histograms.map((histogram, i) => ({histogram, step: steps[i]}))
     .filter(({histogram}) => histogram && histogram.counts.length && histogram.low != null);
   if (found.length === 0) return el('p', {}, `${title}: not recorded.`);
-  let low = Math.min(...found.map(({histogram}) => histogram.low));
-  let high = Math.max(...found.map(({histogram}) => histogram.high));
-  if (low === high) { low -= 1; high += 1; }
+  const [low, high] = axisRange(found.flatMap(({histogram}) => [histogram.low, histogram.high]));
   const left = 66, width = 430, height = 190, bottom = height - 22;
   const y = (value) => bottom - (bottom - 6) * (value - low) / (high - low);
   const first = found[0], last = found[found.length - 1];
@@ -67,14 +65,16 @@ function distinctOutputs(sample) {
   return rows;
 }
 
-function recordedSamples(samples) {
+function recordedSamples(samples, hasLabels) {
   const host = el('div', {});
   const stepText = ({first, last}) => count(first) + (last > first ? ` to ${count(last)}` : '');
   const show = (i) => {
     const {input, expected} = samples[i];
+    const output = ({output: text}) => (hasLabels ? labelledTokens({input, output: text, expected})
+      : marked(align(expected, text)[1], 'wrong'));
     const columns = [
       {title: 'Step', number: true, cell: stepText},
-      {title: 'Output', text: true, cell: (row) => marked(align(expected, row.output)[1], 'wrong')},
+      {title: 'Output', text: true, cell: output},
       {title: 'Result', cell: (row) => verdict(row.output === expected)}];
     host.replaceChildren(el('p', {}, `Input: ${input}`), el('p', {}, `Reference: ${expected}`),
       table('Outputs at validations', columns, distinctOutputs(samples[i])));
@@ -82,11 +82,11 @@ function recordedSamples(samples) {
   show(0);
   const numbers = samples.map((_, i) => String(i + 1));
   return [el('h3', {}, 'Outputs for samples of the validation set'),
-    quiet('Marked in an output: words that the reference lacks.'),
+    quiet(hasLabels ? labelsLegend : 'Marked in an output: words that the reference lacks.'),
     el('div', {class: 'controls'}, choice('Sample', numbers, show)), host];
 }
 
-function recordingPart({recording}) {
+function recordingPart({recording, labels_tokens: hasLabels}) {
   if (!recording) return el('p', {}, 'The run has recorded no validation.');
   const {samples, blocks} = recording;
   const last = (title, name) => ({title, number: true, cell: (block) => {
@@ -102,7 +102,7 @@ function recordingPart({recording}) {
   if (blocks.length) show(0);
   const paths = blocks.map((block) => block.path);
   return [
-    samples.length ? recordedSamples(samples) : null,
+    samples.length ? recordedSamples(samples, hasLabels) : null,
     el('h3', {}, 'Weights and gradients'),
     table('Blocks at the last validation', [
       {title: 'Block', cell: (block) => block.path},
@@ -112,8 +112,8 @@ function recordingPart({recording}) {
     quiet('Update ratio: the norm of the weight change in one step, divided by the norm of the ' +
       'weights. Norms are Euclidean norms over the matrices of a block, at the last step before ' +
       'the validation. Gradient norms are taken before clipping.'),
-    blocks.length ? el('div', {class: 'controls'}, choice('Histograms of', paths, show)) : null,
-    host];
+    blocks.length ? el('details', {open: innerWidth > 600}, el('summary', {}, 'Histograms'),
+      el('div', {class: 'controls'}, choice('Histograms of', paths, show)), host) : null];
 }
 
 // ---- Weights
@@ -211,21 +211,28 @@ function historyPart({history}) {
       : el('p', {}, 'The run has no events.jsonl or train.log.')];
 }
 
-/** The config, with marks on values that differ from the defaults. */
+/** The config: the values that differ from the defaults, or all of them with marks. */
 function configPart(run) {
   if (!run.config) return el('p', {}, 'The config cannot be read.');
-  const changed = new Set(run.changed_keys);
+  const changed = new Set(run.changed_keys), changedGroups = new Set();
+  for (const key of changed) changedGroups.add(key.split('.')[0]);
   let group = '';
   const lines = run.config.trimEnd().split('\n').map((text) => {
     const [, indent, key] = /^( *)([^:]*):/.exec(text) ?? [null, '', ''];
     if (indent === '') group = key;
     const isChanged = indent !== '' && changed.has(`${group}.${key}`);
-    return [isChanged ? el('mark', {class: 'changed'}, text) : text, '\n'];
+    return {text, isChanged, isHeading: indent === '' && changedGroups.has(key)};
   });
+  const pre = el('pre', {});
+  const show = (all) => pre.replaceChildren(...lines
+    .filter(({isChanged, isHeading}) => all || isChanged || isHeading)
+    .flatMap(({text, isChanged}) =>
+      [all && isChanged ? el('mark', {class: 'changed'}, text) : text, '\n']));
+  show(false);
   return [
-    el('p', {}, el('mark', {class: 'changed'}, 'Marked'),
-      `: values that differ from the defaults (${count(changed.size)}).`),
-    scrolling('Config', el('pre', {}, lines), 'tall')];
+    el('p', {}, `${count(changed.size)} values differ from the defaults.`),
+    el('div', {class: 'controls'}, checkbox('all keys, with changed values marked', false, show)),
+    scrolling('Config', pre, 'tall')];
 }
 
 // ---- The page
@@ -263,13 +270,16 @@ function startReload() {
 }
 
 function build() {
-  const names = runs.map((run) => run.name).join(', '), main = document.getElementById('main');
+  const main = document.getElementById('main'), keys = data.differences.map(({key}) => key);
+  const names = (runs.length > 4 && keys.length > 0 && keys.length <= 4 ? keys
+    : runs.map((run) => run.name)).join(', ');
   const kinds = [...new Set(runs.map((run) => run.kind).filter(Boolean))].join(', ');
   setTitle(runs.length === 1 ? `Run ${names}` : `${runs.length} runs: ${names}`,
     `${kinds ? `${kinds}; ` : ''}written ${data.time} by ${data.program}`);
   startReload();
-  main.append(overviewSection(), curvesSection());
+  main.append(overviewSection());
   if (runs.length > 1) main.append(comparisonSection());
+  main.append(curvesSection());
   if (data.details) addDetails(main);
   else {
     main.append(el('p', {}, 'This report leaves out models, examples, attention and logs. ',
