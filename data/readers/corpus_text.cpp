@@ -128,13 +128,23 @@ std::shared_ptr<const SubwordModel> read_subwords(const SubwordOptions& options,
   const std::filesystem::path path = base / (of_source ? options.file : options.target_file);
   Corpus unused;
   const std::vector<std::byte> bytes =
-      read_corpus_bytes(of_source ? "data.subword_file" : "data.target_subword_file", path, unused);
+      read_subword_file(of_source ? "data.subword_file" : "data.target_subword_file", path, unused);
   return std::make_shared<const SubwordModel>(
       std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()),
       escaped(path.native()));
 }
 
 }  // namespace
+
+std::vector<std::byte> read_subword_file(const std::string& key, const std::filesystem::path& path,
+                                         Corpus& corpus) {
+  constexpr FileKind kind{.expected = "a .model file of SentencePiece",
+                          .special_hint = "copy it to a file first: it is read more than once",
+                          .too_large_hint = "name a .model file that SentencePiece wrote",
+                          .max_bytes = std::uint64_t{256} << 20U};
+  with_key_in_hint(key, [&] { return OpenFile(path, kind).size(); });
+  return read_corpus_bytes(key, path, corpus);
+}
 
 std::shared_ptr<const SubwordModel> make_subwords(TextSample sentences, const WordOptions& words,
                                                   SubwordSide side,

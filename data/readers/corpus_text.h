@@ -131,6 +131,13 @@ class TextSample {
   std::vector<Sentence> kept_;  ///< a heap; the first sentence has the largest random number
 };
 
+/// Reads a .model file of SentencePiece as read_corpus_bytes().
+///
+/// throws  DataError as read_corpus_bytes(); FileError if the file has more than 256 MiB. The
+///         largest models that people use have 6 MB.
+std::vector<std::byte> read_subword_file(const std::string& key, const std::filesystem::path& path,
+                                         Corpus& corpus);
+
 /// The side of a corpus that a subword model is for.
 enum class SubwordSide {
   source,  ///< sources, or both sides: SubwordOptions::file

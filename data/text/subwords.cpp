@@ -206,6 +206,8 @@ std::shared_ptr<const SubwordModel> train_subwords(std::span<const std::string> 
 namespace {
 
 constexpr std::size_t max_pieces = 1'000'000;
+/// SentencePiece makes one recursive call for each byte of a piece, with about 80 bytes of stack.
+constexpr std::size_t max_piece_bytes = 4096;
 
 /// The reason why the content is not a model. The caller adds the name of the file.
 struct Malformed {
@@ -308,6 +310,12 @@ SentencePieceModel::Piece parse_piece(std::string_view message) {
   }
   const std::string& text = piece.text;
   if (text.empty()) throw Malformed{"an empty piece"};
+  if (text.size() > max_piece_bytes) {
+    throw Malformed{
+        fmt::format("a piece of {} bytes, expected at most {} (the maximum length of a "
+                    "piece)",
+                    text.size(), max_piece_bytes)};
+  }
   if (find_invalid_utf8(text)) throw Malformed{"a piece that is not UTF-8"};
   if (text.find('\0') != std::string::npos) throw Malformed{"a piece that contains NUL"};
   if (!std::isfinite(piece.score)) {

@@ -48,8 +48,8 @@ struct SentencePieceModel {
 };
 
 /// Parses the content of a .model file and checks properties that SentencePiece relies on but does
-/// not check, so that a damaged file cannot crash it: pieces are UTF-8 without NUL, scores are
-/// finite, and the double-array trie of the normalization stays within its bounds.
+/// not check, so that a damaged file cannot crash it: pieces are UTF-8 without NUL and not too
+/// long, scores are finite, and the double-array trie of the normalization stays within its bounds.
 ///
 /// name    name of the file, for messages
 /// throws  DataError if the content is not a unigram or BPE model of SentencePiece.

@@ -12,6 +12,7 @@
 #include "data/io/error.h"
 #include "data/io/file.h"
 #include "data/io/utf8.h"
+#include "data/readers/corpus_text.h"
 #include "data/text/subwords.h"
 
 namespace tapestry {
@@ -61,7 +62,9 @@ std::vector<FileChange> changed_subword_files(const Config& config,
     const std::string& model = vocabulary.subwords()->serialized();
     Corpus corpus;
     try {
-      read_corpus_bytes(key, file, corpus);
+      read_subword_file(key, file, corpus);
+    } catch (const FileError&) {  // it exists, but is too large or cannot be read
+      throw;
     } catch (const DataError&) {
       return;
     }

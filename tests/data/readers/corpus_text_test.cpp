@@ -47,6 +47,16 @@ TEST_CASE("CorpusText can be read repeatedly, and digest() is the digest of the 
   CHECK(corpus.files == expected_files.files);
 }
 
+TEST_CASE("a subword file that is too large is rejected before it is read") {
+  const TemporaryFolder folder;
+  const auto path = folder.write("m.model", "");
+  std::filesystem::resize_file(path, std::uintmax_t{1} << 40U);  // sparse
+  Corpus corpus;
+  CHECK(contains(rejection([&] { read_subword_file("data.subword_file", path, corpus); }),
+                 "found 1099511627776 bytes, expected at most 268435456"));
+  CHECK(corpus.files.empty());
+}
+
 TEST_CASE("a text that changes between two passes is rejected") {
   const TemporaryFolder folder;
   for (const bool by_digest : {true, false}) {

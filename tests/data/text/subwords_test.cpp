@@ -183,6 +183,8 @@ TEST_CASE("special symbols of a foreign model are left out, and invalid pieces a
 TEST_CASE("malformed models that SentencePiece accepts are rejected") {
   const std::string unknown = piece("<unk>", 2);
   CHECK(SubwordModel(model_of(unknown + piece("a"))).tokens() == Tokens{"a"});
+  const std::string longest(4096, 'a');
+  CHECK(SubwordModel(model_of(unknown + piece(longest))).tokens() == Tokens{longest});
   // A trie of one unit whose children would be outside of the array
   const std::string map = std::string("\x04\0\0\0\0\x04\0\0x\0", 10);
   check_rejected(
@@ -192,6 +194,9 @@ TEST_CASE("malformed models that SentencePiece accepts are rejected") {
           {model_of(unknown, 3), {"found a model of words, expected unigram or bpe"}},
           {model_of(unknown, 4), {"found a model of characters"}},
           {model_of(unknown + piece("")), {"found an empty piece"}},
+          {model_of(unknown + piece(std::string(4097, 'a'))),
+           {"found a piece of 4097 bytes, expected at most 4096"}},
+          {model_of(unknown + piece(std::string(200'000, 'a'), 4)), {"a piece of 200000 bytes"}},
           {model_of(unknown + piece("\xFF")), {"found a piece that is not UTF-8"}},
           {model_of(unknown + piece(std::string("a\0b", 3))), {"contains NUL"}},
           {model_of(unknown + piece("a", 9)), {"found a piece of type 9"}},
