@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "autograd/error.h"
+#include "autograd/kernels/environment.h"
 #include "autograd/kernels/registry.h"
 
 // TAPESTRY_KERNEL_SETS, from CMake: SET(baseline) SET(avx2) ... of this build.
@@ -69,8 +70,9 @@ std::vector<std::string_view> executable() {
 
 /// Warns about the environment variable. Called before main(), so it must not allocate.
 void warn_of_choice(const char* wanted, std::string_view used) {
-  std::fprintf(stderr, "tapestry: warning: environment variable %s: found %s, expected one of",
-               variable, wanted);
+  std::fprintf(stderr, "tapestry: warning: environment variable %s: found ", variable);
+  kernels::print_escaped(wanted);
+  std::fputs(", expected one of", stderr);
   for (const std::string_view name : compiled) {
     if (can_execute(name)) std::fprintf(stderr, " %s", name.data());
   }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <xtensor-blas/xblas.hpp>
 
+#include "autograd/kernels/environment.h"
 #include "autograd/kernels/gemm.h"
 #include "autograd/kernels/matmul.h"
 #include "autograd/kernels/memory.h"
@@ -33,10 +34,9 @@ Matmul first_choice() {
   const char* const wanted = std::getenv(choice_variable);
   const std::string_view name = wanted == nullptr ? "" : wanted;
   if (!name.empty() && name != "tapestry" && name != "openblas") {
-    std::fprintf(stderr,
-                 "tapestry: warning: environment variable %s: found %s, expected one of tapestry "
-                 "openblas; using tapestry\n",
-                 choice_variable, wanted);
+    std::fprintf(stderr, "tapestry: warning: environment variable %s: found ", choice_variable);
+    kernels::print_escaped(wanted);
+    std::fputs(", expected one of tapestry openblas; using tapestry\n", stderr);
   }
   return from_environment();
 }

@@ -218,6 +218,11 @@ TEST_CASE(
         warning + "MATMUL: found bogus, expected one of tapestry openblas; using tapestry\n");
   check_words(error("TAPESTRY_KERNELS", "bogus"),
               {warning + "KERNELS: found bogus, expected one of ", "; using "});
+  for (const char* name : {"TAPESTRY_MATMUL", "TAPESTRY_KERNELS"}) {
+    const std::string shown = error(name, "\x1B[31m\xC2\x9Bx");
+    check_words(shown, {"found \\x1B[31m\\xC2\\x9Bx, expected one of "});
+    CHECK_FALSE(contains(shown, "\x1B"));
+  }
   for (const char* value : {"tapestry", "openblas", ""}) {
     CHECK(error("TAPESTRY_MATMUL", value).empty());
   }
