@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <span>
 #include <stdexcept>
@@ -47,6 +48,18 @@ StoredArray mean(const std::vector<double>& sums, double count, const StoredArra
     for (const double sum : sums) values.push_back(static_cast<T>(sum / count));
     const auto bytes = std::as_bytes(std::span(values));
     return StoredArray{like.type, like.shape, {bytes.begin(), bytes.end()}};
+  });
+}
+
+/// place  the file and the array, for the message
+void require_finite(const StoredArray& array, const std::string& place) {
+  visit_elements(array, [&](const auto& values) {
+    const auto wrong =
+        std::ranges::find_if(values, [](auto x) { return !std::isfinite(static_cast<double>(x)); });
+    if (wrong == values.end()) return;
+    throw NumericError(fmt::format("{}: element {} is {}, expected finite numbers", place,
+                                   wrong - values.begin(), std::abs(static_cast<double>(*wrong))),
+                       "leave this checkpoint out, or average earlier ones");
   });
 }
 
@@ -109,6 +122,7 @@ void CheckpointAverage::add(const ArrayStore& checkpoint) {
   for (const auto& [path, array] : checkpoint) {
     const std::string to = averaged_path(path, group);
     if (!to.empty()) {
+      require_finite(array, fmt::format("{}: {}", checkpoint.origin(), path));
       rest.put(to, array);
       add_values(array, sums_[to]);
     } else if (!path.starts_with(optimizer_group) && !path.starts_with(parameters_group)) {
@@ -146,7 +160,9 @@ ArrayStore CheckpointAverage::result() const {
   ArrayStore average(rest_.origin());
   for (const auto& [path, array] : rest_) {
     if (const auto sums = sums_.find(path); sums != sums_.end()) {
-      average.put(path, mean(sums->second, count, array));
+      StoredArray averaged = mean(sums->second, count, array);
+      require_finite(averaged, fmt::format("the average of {} checkpoints: {}", count, path));
+      average.put(path, std::move(averaged));
     } else if (path == "train/history") {
       average.put_text(path, fmt::format("{}average of the checkpoints of steps {}\n",
                                          rest_.get_text(path), fmt::join(steps_, ", ")));

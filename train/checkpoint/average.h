@@ -25,13 +25,13 @@ class CheckpointAverage {
   ///
   /// throws  CheckpointError if its parameters, shapes, element types, vocabularies, subword models
   ///         or keys `model.*`, except dropout rates, differ from those of the first
-  ///         checkpoint.
+  ///         checkpoint; NumericError if a parameter is NaN or infinite.
   void add(const ArrayStore& checkpoint);
 
   /// The average as a checkpoint of a trained model. Training cannot resume from it, since it has
   /// neither optimizer state nor moving averages. Its history lists the averaged steps.
   ///
-  /// throws  std::logic_error if no checkpoint was added.
+  /// throws  std::logic_error if no checkpoint was added; NumericError if a sum overflows.
   ArrayStore result() const;
 
  private:

@@ -115,8 +115,8 @@ class BatchSearch {
   /// Advances all searches, which are independent, on all threads. Returns for each new row its old
   /// row.
   std::vector<std::size_t> advance(const Tensor& logits) {
-    // One more than beam_size, so that beam_size tokens other than <eos> remain.
-    const NextLogits next(logits, options_.sampling ? 0 : options_.beam_size + 1);
+    // beam_size tokens remain besides <pad>, <bos> and <eos>.
+    const NextLogits next(logits, options_.sampling ? 0 : options_.beam_size + 3);
     std::vector<std::vector<std::size_t>> parents(searches_.size());
     kernels::parallel_for(searches_.size(), [&](std::size_t i) {
       parents[i] = searches_[i].advance(next, i * slots_);
@@ -261,7 +261,8 @@ std::vector<Sentence> decode(const Network& network, std::size_t positions,
                              const std::vector<Sentence>& sources, const SearchOptions& options) {
   std::vector<Sentence> outputs;
   for (std::vector<Hypothesis>& found : beam_search(network, positions, sources, options)) {
-    outputs.push_back(found.empty() ? Sentence{} : std::move(found.front().tokens));
+    const bool is_output = !found.empty() && !std::isnan(found.front().log_probability);
+    outputs.push_back(is_output ? std::move(found.front().tokens) : Sentence{});
   }
   return outputs;
 }

@@ -22,7 +22,8 @@ struct SearchOptions {
   std::size_t beam_size = 1;  ///< hypotheses that are extended at once, >= 1; 1: greedy
   std::size_t num_best = 1;   ///< outputs of each source, in [1, beam_size], or >= 1 samples
   /// Exponent alpha >= 0 of the length normalization [1]: finished hypotheses Y are ordered by
-  /// log p(Y | X) / ((5 + |Y|) / 6)^alpha, where |Y| counts <eos>. 0: by log p(Y | X).
+  /// log p(Y | X) / ((5 + |Y|) / 6)^alpha, where |Y| counts <eos>, also for outputs that are cut
+  /// and have no <eos>. 0: by log p(Y | X).
   double length_penalty = 0.0;
   /// Minimum number of tokens in an output; <eos> is excluded until it is reached. At most
   /// max_length, unless max_length is 0. An output may be shorter if it is cut at the maximum
@@ -50,17 +51,22 @@ struct SearchInput {
 /// forbidden tokens and sampling options.
 struct Hypothesis {
   Sentence tokens;             ///< the output
-  double log_probability = 0;  ///< log p(tokens, <eos> | source); without <eos> if it was cut
+  double log_probability = 0;  ///< log p(tokens, <eos> | source); without <eos> if it was cut; NaN
+                               ///< if the logits after the tokens are NaN or infinite
   double score = 0;            ///< log_probability after length normalization
 };
 
 /// Translates sources by beam search [1, 2], or samples translations. At each step the beam_size
-/// most likely extensions of a source's hypotheses by one token are kept; of equal ones, the
-/// extension of the more likely hypothesis and then of the lowest id. Extensions by <eos> among the
-/// beam_size most likely ones are finished. The search for a source ends when no unfinished
-/// hypothesis can become better than num_best finished ones; with length_penalty > 0 also when
-/// beam_size hypotheses are finished. An output that has reached its maximum length is cut: it ends
-/// without <eos>.
+/// most likely unfinished extensions of a source's hypotheses by one token are kept; of equal ones,
+/// the extension of the more likely hypothesis and then of the lowest id. Extensions by <eos> that
+/// are among the beam_size most likely of all extensions are finished, in addition to the kept
+/// ones. The search for a source ends when no unfinished hypothesis can become better than num_best
+/// finished ones; with length_penalty > 0 also when beam_size hypotheses are finished. An output
+/// that has reached its maximum length is cut: it ends without <eos>. <pad> and <bos> are in no
+/// output, unless its prefix has them.
+///
+/// A prefix is kept as it is: forbidden tokens, no_repeat_ngram and max_length constrain only the
+/// tokens after it. Its tokens count for lengths, and its n-grams cannot be repeated.
 ///
 /// With beam_size 1 this is greedy decoding. Sources are decoded in batches of similar length, and
 /// leave their batch when they end. Each result depends only on its input, in every bit.
@@ -75,8 +81,9 @@ struct Hypothesis {
 /// network    reads source and target tokens
 /// positions  maximum number of target tokens that the network reads; outputs have at most
 ///            positions - 1 tokens, since <bos> takes one
-/// returns    for each input, in order, its num_best outputs or fewer, the best first; none if its
-///            logits are NaN, or if everything is forbidden
+/// returns    for each input, in order, its num_best outputs or fewer, the best first; none if no
+///            output satisfies the constraints. If logits are NaN or infinite, only the unfinished
+///            output before them, with the log-probability NaN
 /// throws     std::invalid_argument for options outside their range, for a prefix of positions or
 ///            more tokens, and for a token of a prefix that is not in the vocabulary; ShapeError
 ///            for a source longer than the network's positions
@@ -93,7 +100,7 @@ std::vector<std::vector<Hypothesis>> beam_search(const Network& network, std::si
                                                  const std::vector<Sentence>& sources,
                                                  const SearchOptions& options = {});
 
-/// The best output of each source; empty if its logits are NaN.
+/// The best output of each source; empty if it has none, or if its logits are NaN or infinite.
 std::vector<Sentence> decode(const Network& network, std::size_t positions,
                              const std::vector<Sentence>& sources,
                              const SearchOptions& options = {});

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -13,10 +14,12 @@
 
 #include "autograd/error.h"
 #include "autograd/kernels/portable_math.h"
+#include "autograd/kernels/softmax.h"
 #include "autograd/ops/linear.h"
 #include "autograd/ops/shape_ops.h"
 #include "autograd/random.h"
 #include "data/text/vocabulary.h"
+#include "train/inference/finite_outputs.h"
 
 namespace tapestry {
 namespace {
@@ -122,6 +125,12 @@ class NextScores {
     const Tensor logits = decoder_->extend(one_row(tokens.subspan(read_)));
     read_ = tokens.size();
     std::vector<double> scores = logits.to_vector();
+    if (std::isnan(kernels::log_sum_exp(scores.size(), scores.data()).log_total)) {
+      const Ids window = one_row(tokens.last(std::min(tokens.size(), window_)));
+      const auto length = static_cast<std::int32_t>(window.size());
+      reject_non_finite(network_, {.target = {.ids = window, .lengths = {length}}},
+                        fmt::format("token {}", tokens.size() + 1));
+    }
     std::fill_n(scores.begin(), first_word_id, -std::numeric_limits<double>::infinity());
     return scores;
   }

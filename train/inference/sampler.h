@@ -48,7 +48,7 @@ void penalize_repetition(std::vector<double>& scores, std::span<const std::int32
 /// Continues `prompt`, which must not be empty, by `count` tokens and passes each to `take` when it
 /// has been sampled. The model reads the number of last tokens that the options and its positions
 /// allow. Token i depends only on the seed, i and the preceding tokens. Special symbols are never
-/// sampled.
+/// sampled. Throws NumericError if logits are NaN or infinite.
 ///
 /// network    its logits at a position predict the next target token
 /// positions  the maximum number of tokens that the network reads

@@ -19,10 +19,6 @@ namespace {
 
 constexpr double impossible = -std::numeric_limits<double>::infinity();
 
-double or_impossible(double log_probability) {
-  return std::isnan(log_probability) ? impossible : log_probability;
-}
-
 /// log sum_i exp(logits[i]).
 double log_sum_exp(const std::vector<double>& logits) {
   const auto sum = kernels::log_sum_exp(logits.size(), logits.data());
@@ -32,6 +28,9 @@ double log_sum_exp(const std::vector<double>& logits) {
 double& of(std::vector<double>& values, std::int32_t id) {
   return values[static_cast<std::size_t>(id)];
 }
+
+/// Whether a token can be an output: <pad> and <bos> are only inputs.
+bool is_output(std::int32_t token) { return token != pad_id && token != bos_id; }
 
 /// Sets the scores of tokens to -inf that would repeat a sequence of n tokens in `tokens`.
 void exclude_repeated(const Sentence& tokens, std::size_t n, std::vector<double>& scores) {
@@ -65,6 +64,11 @@ std::vector<double> NextLogits::all(std::size_t row) const {
     std::ranges::copy(logits_.values<T>().subspan(row * vocabulary, vocabulary), values.begin());
   });
   return values;
+}
+
+bool NextLogits::has_softmax(std::size_t row) const {
+  if (k_ == 0) return !std::isnan(log_sum_exp(all(row)));
+  return std::ranges::none_of(best(row).log_probabilities, [](double p) { return std::isnan(p); });
 }
 
 SourceSearch::SourceSearch(const SearchInput& input, std::size_t max_length,
@@ -101,6 +105,7 @@ bool SourceSearch::is_constrained(const Sentence& tokens) const {
 /// Sets the scores of tokens that are forbidden after `tokens` to -inf.
 void SourceSearch::exclude_forbidden(const Sentence& tokens, std::vector<double>& scores) const {
   const double end = of(scores, eos_id);
+  of(scores, pad_id) = of(scores, bos_id) = impossible;
   const std::size_t known = std::min(scores.size(), options_->forbidden.size());
   for (std::size_t id = 0; id < known; ++id) {
     if (options_->forbidden[id]) scores[id] = impossible;
@@ -121,9 +126,8 @@ SourceSearch::Extension SourceSearch::forced_extension(const NextLogits& next,
                     token, logits.size()));
   }
   const double log_probability = of(logits, token) - log_sum_exp(logits);
-  return {.parent = 0,
-          .token = token,
-          .log_probability = or_impossible(live_[0].log_probability + log_probability)};
+  return {
+      .parent = 0, .token = token, .log_probability = live_[0].log_probability + log_probability};
 }
 
 /// Adds the extensions of the hypothesis in a slot by these tokens.
@@ -132,8 +136,9 @@ void SourceSearch::add_best(std::size_t slot, const NextTokens& next,
   const Live& h = live_[slot];
   for (std::size_t i = 0; i < next.ids.size(); ++i) {
     const std::int32_t token = next.ids[i];
+    if (!is_output(token)) continue;
     if (token == eos_id && h.tokens.size() < options_->min_length) continue;
-    const double sum = or_impossible(h.log_probability + next.log_probabilities[i]);
+    const double sum = h.log_probability + next.log_probabilities[i];
     if (sum != impossible) all.push_back({slot, token, sum});
   }
 }
@@ -142,7 +147,6 @@ void SourceSearch::add_best(std::size_t slot, const NextTokens& next,
 void SourceSearch::add_best_allowed(std::size_t slot, std::vector<double> logits,
                                     std::vector<Extension>& all) const {
   const double total = log_sum_exp(logits);
-  if (std::isnan(total)) return;
   exclude_forbidden(live_[slot].tokens, logits);
   std::vector<std::int32_t> ids;
   for (std::size_t id = 0; id < logits.size(); ++id) {
@@ -202,7 +206,6 @@ std::vector<SourceSearch::Extension> SourceSearch::sampled_extensions(const Next
     if (h.log_probability == impossible) continue;
     std::vector<double> logits = next.all(first_row + slot);
     const double total = log_sum_exp(logits);
-    if (std::isnan(total)) continue;
     std::vector<double> scores = logits;
     penalize_repetition(scores, h.tokens, options_->sampling->repetition_penalty);
     exclude_forbidden(h.tokens, scores);
@@ -265,6 +268,19 @@ bool SourceSearch::can_improve() const {
   return static_cast<std::size_t>(better) < options_->num_best;
 }
 
+/// Whether the logits after a hypothesis have no softmax, which ends the search.
+bool SourceSearch::fail_without_softmax(const NextLogits& next, std::size_t first_row) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  for (std::size_t slot = 0; slot < live_.size(); ++slot) {
+    const Live& h = live_[slot];
+    if (h.log_probability == impossible || next.has_softmax(first_row + slot)) continue;
+    finished_ = {{h.tokens, nan, nan}};
+    done_ = true;
+    return true;
+  }
+  return false;
+}
+
 /// 0, 1, ..., slots - 1: each slot continues its own hypothesis.
 std::vector<std::size_t> SourceSearch::own_slots() const {
   std::vector<std::size_t> same(slots(*options_));
@@ -273,7 +289,7 @@ std::vector<std::size_t> SourceSearch::own_slots() const {
 }
 
 std::vector<std::size_t> SourceSearch::advance(const NextLogits& next, std::size_t first_row) {
-  if (done_) return own_slots();
+  if (done_ || fail_without_softmax(next, first_row)) return own_slots();
   const bool is_forced = length_ < input_->prefix.size();
   const std::vector<Extension> extensions =
       is_forced            ? std::vector{forced_extension(next, first_row)}

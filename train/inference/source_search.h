@@ -30,6 +30,8 @@ class NextLogits {
   NextTokens best(std::size_t row) const;
   /// The logits of all tokens after the hypothesis in a row.
   std::vector<double> all(std::size_t row) const;
+  /// Whether the logits of a row have a softmax: none is NaN or +infinity.
+  bool has_softmax(std::size_t row) const;
 
  private:
   Tensor logits_;
@@ -79,6 +81,7 @@ class SourceSearch {
 
   double normalized(double log_probability, std::size_t tokens) const;
   void finish(Sentence tokens, double log_probability);
+  bool fail_without_softmax(const NextLogits& next, std::size_t first_row);
   bool is_constrained(const Sentence& tokens) const;
   void exclude_forbidden(const Sentence& tokens, std::vector<double>& scores) const;
   Extension forced_extension(const NextLogits& next, std::size_t first_row) const;

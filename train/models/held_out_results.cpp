@@ -18,6 +18,7 @@
 #include "train/base/format.h"
 #include "train/inference/batch_tensors.h"
 #include "train/inference/evaluator.h"
+#include "train/inference/finite_outputs.h"
 #include "train/tasks/task_data.h"
 
 namespace tapestry {
@@ -284,6 +285,14 @@ std::vector<SetScores> score_held_out_sets(const TrainedModel& trained, const Co
                    .scores = task.evaluate(*trained.model, config, rules, set,
                                            /*decoded=*/set.examples.size()),
                    .unknown = share_of_unknown_tokens(set.examples, task.layout())});
+    if (std::isfinite(all.back().scores.loss)) return;
+    const auto losses =
+        example_losses(*trained.model, set.examples, config.train.batch_size, rules);
+    const auto wrong = std::ranges::find_if(
+        losses, [](const ExampleLoss& loss) { return !std::isfinite(loss.sum); });
+    const std::size_t i = wrong == losses.end() ? 0 : wrong->example;
+    reject_non_finite(*trained.model, inference_batch(task, set.examples[i]),
+                      fmt::format("{}: example {}", name, i + 1));
   };
   score(validation_name, validation_set(corpus, trained.codec));
   score(test_name, test_set(corpus, trained.codec));

@@ -24,6 +24,8 @@ struct SetScores {
 
 /// Scores a model on the validation set and the test set of a corpus, and decodes all their
 /// examples. Omits empty sets.
+///
+/// throws  NumericError with the first such example if a loss is NaN or infinite.
 std::vector<SetScores> score_held_out_sets(const TrainedModel& trained, const Corpus& corpus);
 
 /// Whether outputs and references of a task have a label for each token of the input.

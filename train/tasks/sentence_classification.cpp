@@ -13,9 +13,10 @@
 #include "data/readers/labelled_text.h"
 #include "data/text/vocabulary.h"
 #include "layers/encoder_models.h"
-#include "train/base/error.h"
 #include "train/base/format.h"
 #include "train/inference/evaluator.h"
+#include "train/inference/finite_outputs.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace {
@@ -30,13 +31,7 @@ void reject_label(const std::string& line, const std::string& place, const Vocab
 }
 
 /// Formats an answer as "cat", a tab and "0.9731".
-///
-/// throws  NumericError if the probability is not finite.
 std::string in_words(const LikelyClass& likely, const TextCodec& codec) {
-  if (!std::isfinite(likely.probability)) {
-    throw NumericError("standard input: the scores of a line are not finite numbers",
-                       "scale its pixels like the training images");
-  }
   return fmt::format("{}\t{:.4f}", codec.decode_target(std::array{likely.id}), likely.probability);
 }
 
@@ -193,6 +188,11 @@ std::vector<std::string> ClassAnswers::top_answers(const TrainedModel& trained,
        ranked_classes(*trained.model, examples, trained.config.train.batch_size, count)) {
     std::string line;
     for (const LikelyClass& likely : ranked) {
+      if (std::isnan(likely.probability)) {
+        reject_non_finite(
+            *trained.model, inference_batch(find_task(trained.config), examples[lines.size()]),
+            "a line of standard input", "scale its pixels like the training images");
+      }
       if (!line.empty()) line += '\t';
       line += in_words(likely, trained.codec);
     }

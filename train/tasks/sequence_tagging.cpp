@@ -17,7 +17,9 @@
 #include "train/base/error.h"
 #include "train/base/format.h"
 #include "train/inference/evaluator.h"
+#include "train/inference/finite_outputs.h"
 #include "train/tasks/sentence_classification.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace {
@@ -145,8 +147,12 @@ class TaggerAnswers : public TaskAnswers {
                                   const std::vector<Example>& examples) const override {
     const Predictions predicted = predict(trained, examples);
     if (!predicted.finite) {
-      throw NumericError("standard input: the scores of a line are not finite numbers",
-                         "train the model with a smaller schedule.learning_rate");
+      const auto wrong = std::ranges::find_if(
+          examples, [&](const Example& example) { return !predict(trained, {example}).finite; });
+      reject_non_finite(*trained.model,
+                        inference_batch(find_task(trained.config),
+                                        wrong == examples.end() ? examples.front() : *wrong),
+                        "a line of standard input");
     }
     std::vector<std::string> lines;
     for (const Labels& labels : predicted.labels) {

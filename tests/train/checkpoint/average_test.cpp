@@ -3,9 +3,13 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <functional>
+#include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -120,6 +124,27 @@ TEST_CASE("checkpoints of different models are rejected, and one checkpoint equa
   of_dropout.add(same);
   of_average.add(average.result());
   CHECK(of_average.result().at("parameters/" + weight) == same.at("parameters/" + weight));
+}
+
+TEST_CASE("parameters that are NaN or infinite, and sums that overflow, are rejected") {
+  const std::string path = "parameters/" + weight;
+  for (const float value : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    ArrayStore snapshot = kept_run().snapshot(4);
+    const auto bytes = snapshot.mutable_bytes(path);
+    std::memcpy(bytes.data() + sizeof value, &value, sizeof value);
+    CheckpointAverage average;
+    average.add(kept_run().snapshot(4));
+    CHECK_THROWS_WITH_AS(average.add(snapshot), doctest::Contains("output.weight: element 1 is "),
+                         NumericError);
+  }
+  ArrayStore large = kept_run().snapshot(4);
+  const std::vector<double> values(large.at(path).bytes.size() / sizeof(float), 1e308);
+  large.put(path, std::span<const double>(values), large.at(path).shape);
+  CheckpointAverage average;
+  average.add(large);
+  average.add(large);
+  CHECK_THROWS_WITH_AS(average.result(), doctest::Contains("the average of 2 checkpoints"),
+                       NumericError);
 }
 
 TEST_CASE("newest_steps() and best_steps() find the newest and the best checkpoints of a run") {

@@ -83,15 +83,14 @@ TEST_CASE("scores are the log-probabilities of a forward pass, with length norma
 }
 
 TEST_CASE("a beam as wide as the number of hypotheses finds the most likely outputs") {
-  // Outputs of up to 3 of the tokens 0 to 5 except <eos>: 1 + 5 + 25, and 125 that reach the
-  // maximum length.
+  // Outputs of up to 3 of <unk> and the tokens 4 and 5: 1 + 3 + 9, and 27 that are cut.
   for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
     const Model model = random_model(seed, 6);
     const Sentence source{4, 5};
-    const auto all = test::all_outputs(model, source, {pad_id, unk_id, bos_id, 4, 5}, 3);
-    REQUIRE(all.size() == 156);
+    const auto all = test::all_outputs(model, source, {unk_id, 4, 5}, 3);
+    REQUIRE(all.size() == 40);
     const auto found =
-        search(model, {source}, {.beam_size = 156, .num_best = 20, .max_length = 3}).front();
+        search(model, {source}, {.beam_size = 40, .num_best = 20, .max_length = 3}).front();
     REQUIRE(found.size() == 20);
     for (std::size_t i = 0; i < found.size(); ++i) {
       CHECK(found[i].log_probability == Approx(all[i].log_probability).epsilon(1e-12));
@@ -220,17 +219,53 @@ TEST_CASE("greedy decoding ends with <eos> at the maximum length, for every leng
                {.length_penalty = 5.0, .max_length = 1}) == Sentences{{}});
 }
 
-TEST_CASE("logits that are NaN give no outputs") {
-  const Model model = model_with_scores(std::vector<double>(hand_made_vocabulary, std::nan("")));
-  CHECK(beam_search(*model.network, test::random_model_positions, {{4}}).front().empty());
-  CHECK(decode(*model.network, test::random_model_positions, {{4}}, {.beam_size = 2}) ==
-        Sentences{{}});
-  // <eos> is among the first ids, which are ranked best if all logits are NaN.
-  for (const std::size_t beam : {4, 6}) {
-    CHECK(beam_search(*model.network, test::random_model_positions, {{4}}, {.beam_size = beam})
-              .front()
-              .empty());
+TEST_CASE("logits that are NaN or infinite end a search with the log-probability NaN") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  std::vector<double> one_infinite(hand_made_vocabulary, 0.0);
+  one_infinite[7] = infinity;
+  for (const auto& scores :
+       {std::vector<double>(hand_made_vocabulary, std::nan("")), one_infinite}) {
+    const Model model = model_with_scores(scores);
+    CHECK(decode(*model.network, test::random_model_positions, {{4}}, {.beam_size = 2}) ==
+          Sentences{{}});
+    // <eos> is among the first ids, which are the best ones of logits that are all NaN.
+    for (const std::size_t beam : {1, 4, 6}) {
+      for (const std::size_t no_repeat : {0, 1}) {
+        const auto found = search_outputs(*model.network, test::random_model_positions,
+                                          {{.source = {4}, .prefix = {5}}},
+                                          {.beam_size = beam, .no_repeat_ngram = no_repeat});
+        REQUIRE(found.front().size() == 1);
+        CHECK(std::isnan(found.front().front().log_probability));
+        CHECK(found.front().front().tokens.empty());
+      }
+    }
   }
+}
+
+TEST_CASE("<pad> and <bos> are in no output, however likely") {
+  std::vector<double> scores(hand_made_vocabulary, 0.0);
+  scores[pad_id] = scores[bos_id] = 9.0;
+  scores[unk_id] = 3.0;
+  scores[6] = 2.0;
+  const Model model = model_with_scores(scores);
+  SearchOptions beam{.beam_size = 3, .num_best = 3, .min_length = 1, .max_length = 3};
+  SearchOptions constrained = beam;
+  constrained.no_repeat_ngram = 2;
+  SearchOptions greedy{.max_length = 3};
+  SearchOptions sampled{.num_best = 20, .max_length = 3};
+  sampled.sampling = SamplingOptions{};
+  SearchOptions coldest = sampled;
+  coldest.sampling->temperature = 0;
+  for (const SearchOptions& options : {beam, constrained, greedy, sampled, coldest}) {
+    const auto found = beam_search(*model.network, test::random_model_positions, {{4}}, options);
+    CHECK(found.front().size() == options.num_best);
+    for (const Hypothesis& output : found.front()) {
+      CHECK(std::ranges::count(output.tokens, pad_id) == 0);
+      CHECK(std::ranges::count(output.tokens, bos_id) == 0);
+    }
+  }
+  CHECK(decode(*model.network, test::random_model_positions, {{4}}, greedy) ==
+        Sentences{{unk_id, unk_id, unk_id}});
 }
 
 TEST_CASE("outputs never contain tokens with probability 0") {

@@ -85,6 +85,23 @@ TEST_CASE("max_length does not cut a prefix, and a prefix that leaves no room is
       std::invalid_argument);
 }
 
+TEST_CASE("a prefix is kept against all constraints, which hold after it") {
+  std::vector<double> scores(hand_made_vocabulary, 0.0);
+  scores[5] = 3.0;
+  scores[6] = 2.0;
+  scores[7] = 1.0;
+  scores[eos_id] = -9.0;
+  const Model model = model_with_scores(scores);
+  SearchOptions options{.max_length = 5, .no_repeat_ngram = 1};
+  options.forbidden = all_but({6, 7});
+  const auto found = search_one(model, {.source = {4}, .prefix = {5, 5, 6}}, options);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].tokens == Sentence{5, 5, 6, 7});
+  options.max_length = 2;
+  CHECK(search_one(model, {.source = {4}, .prefix = {5, 5, 6}}, options).front().tokens ==
+        Sentence{5, 5, 6});
+}
+
 TEST_CASE("a token of a prefix that is not in the vocabulary is rejected") {
   const Model model = random_model(1);
   constexpr auto end = static_cast<std::int32_t>(hand_made_vocabulary);

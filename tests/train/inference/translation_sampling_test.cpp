@@ -150,11 +150,12 @@ TEST_CASE("a repetition penalty applies once to each token that has occurred") {
   CHECK(scores[1] == -3.0);
 }
 
-TEST_CASE("logits that are NaN give no samples") {
+TEST_CASE("logits that are NaN end sampling with the log-probability NaN") {
   const Model model = model_with_scores(std::vector<double>(hand_made_vocabulary, std::nan("")));
-  CHECK(search_outputs(*model.network, test::random_model_positions, {{.source = {4}}}, sampling(2))
-            .front()
-            .empty());
+  const auto found =
+      search_outputs(*model.network, test::random_model_positions, {{.source = {4}}}, sampling(2));
+  REQUIRE(found.front().size() == 1);
+  CHECK(std::isnan(found.front().front().log_probability));
 }
 
 }  // namespace tapestry
