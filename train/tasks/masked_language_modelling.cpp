@@ -7,6 +7,8 @@
 #include <array>
 #include <cmath>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "autograd/ops/reductions.h"
@@ -14,8 +16,8 @@
 #include "data/io/utf8.h"
 #include "data/text/tokenizer.h"
 #include "layers/encoder_models.h"
-#include "train/base/error.h"
 #include "train/inference/batch_tensors.h"
+#include "train/inference/finite_outputs.h"
 #include "train/tasks/task_data.h"
 
 namespace tapestry {
@@ -24,24 +26,40 @@ namespace {
 /// The model reads all tokens of a window.
 std::size_t window_length(const Config& config) { return config.data.windows.context + 1; }
 
-/// Encodes a text with subwords. Each word "_" becomes <unk>, even if a piece for "_" exists.
-std::vector<std::int32_t> encode_between_blanks(std::string_view text, const TextCodec& codec) {
-  const auto is_border = [&](std::size_t i) {
-    return i >= text.size() || text[i] == ' ' || text[i] == '\t';
+/// Whether a character belongs to a word such as app_mono, in which "_" is not a blank.
+bool is_of_word(char32_t character) {
+  const CharacterKind kind = character_kind(character);
+  return character == U'_' || kind == CharacterKind::word || kind == CharacterKind::digit;
+}
+
+/// Encodes a text with blanks, which become <unk> even if the vocabulary has a token "_". A blank
+/// is a "_" that does not touch a word, or any "_" if tokens are characters. "\_" is the character
+/// "_".
+std::vector<std::int32_t> encode_with_blanks(std::string_view text, const TextCodec& codec) {
+  const bool characters =
+      codec.target_vocabulary().subwords() == nullptr && codec.encode_target("ab").size() == 2;
+  const std::u32string all = decode_utf8(text);
+  const auto touches_word = [&](std::size_t i) {
+    return (i > 0 && is_of_word(all[i - 1])) || (i + 1 < all.size() && is_of_word(all[i + 1]));
   };
   std::vector<std::int32_t> ids;
-  const auto add = [&](std::string_view part) {
+  std::string part;
+  const auto encode_part = [&] {
     const std::vector<std::int32_t> part_ids = codec.encode_target(part);
     ids.insert(ids.end(), part_ids.begin(), part_ids.end());
+    part.clear();
   };
-  std::size_t begin = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '_' || !is_border(i + 1) || (i > 0 && !is_border(i - 1))) continue;
-    add(text.substr(begin, i - begin));
-    ids.push_back(unk_id);
-    begin = i + 1;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all.compare(i, 2, U"\\_") == 0) {
+      part += static_cast<char>(all[++i]);
+    } else if (all[i] == U'_' && (characters || !touches_word(i))) {
+      encode_part();
+      ids.push_back(unk_id);
+    } else {
+      append_utf8(part, all[i]);
+    }
   }
-  add(text.substr(begin));
+  encode_part();
   return ids;
 }
 
@@ -73,9 +91,7 @@ class FillAnswers : public TaskAnswers {
   }
 
   Example read_text(std::string_view text, const TextCodec& codec) const override {
-    const bool subwords = codec.target_vocabulary().subwords() != nullptr;
-    std::vector<std::int32_t> ids =
-        subwords ? encode_between_blanks(text, codec) : codec.encode_target(text);
+    std::vector<std::int32_t> ids = encode_with_blanks(text, codec);
     if (ids.empty()) return {};
     if (!codec.multiple_lines()) {
       ids.insert(ids.begin(), bos_id);
@@ -93,8 +109,9 @@ class FillAnswers : public TaskAnswers {
         .name = "fill",
         .purpose = "Predict the missing words of each sentence on standard input",
         .footer =
-            "Prints a line for each input line, completed by a masked language model. Every token "
-            "that is not in its vocabulary is\npredicted: write _ for a blank.\n"
+            "Prints a line for each input line, completed by a masked language model. Write _ for "
+            "a blank, and \\_ for the character _.\nTokens that are not in the vocabulary are "
+            "predicted as well.\n"
             "Example:\n  echo \"le chat _ dort\" | tapestry fill runs/toy_masked"};
     return &fill;
   }
@@ -154,10 +171,6 @@ std::int32_t most_likely_word(std::span<const T> scores, std::int32_t newline) {
   std::int32_t best = unk_id;
   for (auto id = first_word_id; id < static_cast<std::int32_t>(scores.size()); ++id) {
     const T score = scores[static_cast<std::size_t>(id)];
-    if (!std::isfinite(score)) {
-      throw NumericError("fill: the scores of a blank are not finite numbers",
-                         "train the model with a smaller schedule.learning_rate");
-    }
     if (id == newline) continue;
     if (best == unk_id || score > scores[static_cast<std::size_t>(best)]) best = id;
   }
@@ -186,9 +199,11 @@ std::vector<std::int32_t> fill_in(const Model& model, const Vocabulary& words,
     const std::span<const T> scores = logits.values<T>();
     const std::size_t width = logits.shape().back();
     for (std::size_t i = 0; i < tokens.size(); ++i) {
-      if (tokens[i] == unk_id) {
-        tokens[i] = most_likely_word(scores.subspan(i * width, width), newline);
-      }
+      if (tokens[i] != unk_id) continue;
+      const std::span<const T> row = scores.subspan(i * width, width);
+      const bool finite = std::ranges::all_of(row, [](T score) { return std::isfinite(score); });
+      if (!finite) reject_non_finite(model, batch, "a blank");
+      tokens[i] = most_likely_word(row, newline);
     }
   });
   return tokens;

@@ -56,10 +56,38 @@ TEST_CASE("each blank is filled by the logits at its position") {
   CHECK(fill_in(model, letters, {4, unk_id, 5}) == IdList{4, 6, 5});
 }
 
+TEST_CASE("a blank is a blank whatever the vocabulary has, and an underscore is escaped") {
+  const auto read = [](const std::string& text, const TextFormat& format, const Tokens& tokens) {
+    const Vocabulary words(tokens);
+    return find_task("masked_language_model")
+        .answers()
+        .read_text(text, TextCodec(format, words, words))
+        .target;
+  };
+  constexpr std::int32_t blank = unk_id, le = 4, underscore = 5, app = 6, mono = 7, period = 8;
+  const auto of_words = [&](const std::string& text) {
+    IdList ids = read(text, {.tokenizer = WordTokenizer()}, {"le", "_", "app", "mono", "."});
+    REQUIRE(ids.size() >= 2);  // <bos> and <eos>
+    return IdList(ids.begin() + 1, ids.end() - 1);
+  };
+  CHECK(of_words("le _ app") == IdList{le, blank, app});
+  CHECK(of_words("_ _") == IdList{blank, blank});
+  CHECK(of_words("le _.") == IdList{le, blank, period});
+  CHECK(of_words("app_mono _") == IdList{app, underscore, mono, blank});
+  CHECK(of_words("le \\_ mono") == IdList{le, underscore, mono});
+  CHECK(of_words("app\\_mono") == IdList{app, underscore, mono});
+  CHECK(of_words("le zebra") == IdList{le, blank});
+  const TextFormat characters{.tokenizer = CharacterTokenizer()};
+  CHECK(read("a_a", characters, {"a", "_"}) == IdList{bos_id, 4, blank, 4, eos_id});
+  CHECK(read("a\\_a", characters, {"a", "_"}) == IdList{bos_id, 4, 5, 4, eos_id});
+  CHECK_THROWS_WITH_AS(of_words("le \xFF"), doctest::Contains("byte 4"), DataError);
+}
+
 TEST_CASE("non-finite scores are rejected") {
   const double infinity = std::numeric_limits<double>::infinity();
   const Model model = masked_model({0, 0, 0, 0, 1, infinity, 2});
-  CHECK_THROWS_AS(fill_in(model, letters, {unk_id}), NumericError);
+  CHECK_THROWS_WITH_AS(fill_in(model, letters, {unk_id}), doctest::Contains("first in output"),
+                       NumericError);
   CHECK(fill_in(model, letters, {4}) == IdList{4});
 }
 
