@@ -56,8 +56,8 @@ struct ExampleLines {
   std::string source_file{};         ///< name of the source file, escaped
   std::string target_file{};         ///< name of the target file; may equal source_file
   std::vector<std::size_t> lines{};  ///< first line of each example, from 1
-  /// References of held-out pairs for scoring translations, in lower case if the tokenizer
-  /// lowercases. If empty, the target ids are decoded instead.
+  /// References of held-out pairs for scoring translations, as in the file. If empty, the target
+  /// ids are decoded instead.
   std::vector<std::string> target_texts{};
 };
 

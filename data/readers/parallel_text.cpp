@@ -325,8 +325,7 @@ void load_part(FilePair files, const WordOptions& words, OnBadLine on_bad_line,
     examples.push_back(encode_pair(pair, tokenizers, corpus));
     bad.add_if_too_long(examples.back(), pair.line);
     lines.lines.push_back(pair.line);
-    lines.target_texts.push_back(words.lowercase ? lowercase_european(pair.target)
-                                                 : std::move(pair.target));
+    lines.target_texts.push_back(std::move(pair.target));
   });
   files.source.record(corpus);
   files.target.record(corpus);

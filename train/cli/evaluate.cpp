@@ -34,11 +34,18 @@ struct Arguments {
   bool json = false;
 };
 
+/// The first examples with the model's outputs. References are the text of the file, if there is
+/// one: their tokens lack unknown words.
 std::vector<ShownExample> shown_examples(const TrainedModel& trained, std::vector<Example> examples,
-                                         std::size_t count) {
+                                         const std::vector<std::string>& texts, std::size_t count) {
   examples.resize(std::min(count, examples.size()));
   if (examples.empty()) return {};
-  return find_task(trained.config).answers().show(trained, examples);
+  auto shown = find_task(trained.config).answers().show(trained, examples);
+  const bool lowercase = trained.config.data.words.lowercase;
+  for (std::size_t i = 0; i < std::min(shown.size(), texts.size()); ++i) {
+    shown[i].expected = lowercase ? lowercase_european(texts[i]) : texts[i];
+  }
+  return shown;
 }
 
 // ---- Output
@@ -131,8 +138,10 @@ void run(const Arguments& arguments) {
   require_fitting_examples(corpus, trained.config);
   warn_of_skipped(corpus);
   const auto sets = score_held_out_sets(trained, corpus);
+  const bool of_test = !corpus.test.empty();
   const auto examples = shown_examples(
-      trained, corpus.test.empty() ? corpus.validation : corpus.test, arguments.examples);
+      trained, of_test ? corpus.test : corpus.validation,
+      (of_test ? corpus.test_lines : corpus.validation_lines).target_texts, arguments.examples);
   const Json json = to_json(trained, origin, sets);
   if (arguments.json) {
     print_json(json, examples);

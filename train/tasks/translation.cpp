@@ -155,7 +155,20 @@ std::vector<Sentence> translate(const Model& model, const Config& config,
   return outputs;
 }
 
-Bleu make_bleu(const Config& config) { return Bleu({.tokenizer = config.train.bleu_tokenizer}); }
+// With data.lowercase outputs are in lower case, so the metrics ignore case, as their signatures
+// say.
+
+Bleu make_bleu(const Config& config) {
+  return Bleu({.tokenizer = config.train.bleu_tokenizer, .lowercase = config.data.words.lowercase});
+}
+
+Chrf make_chrf(const Config& config) { return Chrf({.lowercase = config.data.words.lowercase}); }
+
+/// Whether an output is the text of the target's tokens. A target with unknown words, whose text is
+/// not known, equals no output.
+bool is_exact_match(const std::string& output, const Sentence& target, const TextCodec& codec) {
+  return std::ranges::find(target, unk_id) == target.end() && output == codec.decode_target(target);
+}
 
 /// Translates a part of a held-out set. Adds the scores of the outputs, and the samples.
 void score_outputs(const Model& model, const Config& config, const EvaluationSet& set,
@@ -173,17 +186,19 @@ void score_outputs(const Model& model, const Config& config, const EvaluationSet
   std::size_t matches = 0;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     outputs.push_back(set.codec.decode_target(found[i]));
-    if (found[i] == pairs[i].target) ++matches;
+    if (is_exact_match(outputs.back(), pairs[i].target, set.codec)) ++matches;
   }
   for (std::size_t i = 0; i < std::min(pairs.size(), config.train.samples); ++i) {
     scores.samples.push_back({.input = set.codec.decode_source(pairs[i].source),
                               .output = outputs[i],
-                              .expected = references[i]});
+                              .expected = config.data.words.lowercase
+                                              ? lowercase_european(references[i])
+                                              : references[i]});
   }
   scores.others = {
       {"exact_match", static_cast<double>(matches) / static_cast<double>(pairs.size())},
       {"bleu", make_bleu(config).corpus_score(outputs, {references})},
-      {"chrf", Chrf().corpus_score(outputs, {references})}};
+      {"chrf", make_chrf(config).corpus_score(outputs, {references})}};
 }
 
 std::string full_signature(const TextMetric& metric) {
@@ -335,7 +350,8 @@ class Translation : public Task {
   }
 
   std::vector<std::pair<std::string, std::string>> signatures(const Config& config) const override {
-    return {{"bleu", full_signature(make_bleu(config))}, {"chrf", full_signature(Chrf())}};
+    return {{"bleu", full_signature(make_bleu(config))},
+            {"chrf", full_signature(make_chrf(config))}};
   }
 
   const TaskAnswers& answers() const override {

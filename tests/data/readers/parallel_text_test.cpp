@@ -73,7 +73,7 @@ TEST_CASE("word options apply to both sides, which may share a vocabulary") {
   text.write_validation("X\n", "Der Ärger\n");
   const Corpus lowercase = text.load();
   CHECK(lowercase.source_vocabulary == Vocabulary({"x", "ärger"}));
-  CHECK(lowercase.validation_lines.target_texts == std::vector<std::string>{"der ärger"});
+  CHECK(lowercase.validation_lines.target_texts == std::vector<std::string>{"Der Ärger"});
   text.words.min_frequency = 5;
   text.check_rejected_now({"no word occurs 5 times"});
 }

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,8 @@
 
 namespace tapestry {
 namespace {
+
+using IdList = std::vector<std::int32_t>;
 
 /// Words w4 to w10 have the ids 4 to 10; the model answers every source with w4 w5.
 Scores evaluate(const std::vector<Example>& pairs, std::size_t decoded, const Config& config,
@@ -47,6 +50,50 @@ TEST_CASE("exact match is the share of sampled pairs whose output equals the tar
   }
   CHECK(evaluate({right}, 0, Config()).others.empty());
   CHECK(evaluate({}, 3, Config()).others.empty());
+}
+
+TEST_CASE("exact match compares text: an unknown word equals nothing, segmentations do not count") {
+  Config config;
+  config.train.max_decode_length = 2;
+  const auto share = [&](const Model& model, const IdList& target, const TextFormat& format,
+                         const Tokens& tokens) {
+    const Vocabulary words(tokens);
+    const TextCodec codec(format, words, words);
+    return find_task("seq2seq")
+        .evaluate(model, config, {},
+                  {.examples = {{{6}, target}}, .target_texts = {"not read"}, .codec = codec}, 1)
+        .others.at("exact_match");
+  };
+  const Tokens words{"a", "b", "ab", "c", "d", "e"};
+  const TextFormat characters{.tokenizer = CharacterTokenizer()};
+  const Model answers_4_5 = test::model_that_stops_at_9();
+  CHECK(share(answers_4_5, {4, 5}, characters, words) == 1.0);
+  CHECK(share(answers_4_5, {6}, characters, words) == 1.0);  // the same text
+  CHECK(share(answers_4_5, {6}, {}, words) == 0.0);
+  std::vector<double> scores(test::hand_made_vocabulary, 0.0);
+  scores[unk_id] = 9.0;
+  const Model answers_unknown = test::model_with_scores(scores);
+  CHECK(share(answers_unknown, {unk_id, unk_id}, {}, words) == 0.0);
+}
+
+TEST_CASE("BLEU and chrF ignore case with data.lowercase, as their signatures say") {
+  const std::vector<Example> pairs{{{6}, {4, 5}}, {{6}, {4, 5}}};
+  const std::vector<std::string> texts{"W4 w5", "w4 W5"};
+  const Task& task = find_task("seq2seq");
+  for (const bool lowercase : {false, true}) {
+    Config config;
+    config.data.words.lowercase = lowercase;
+    const Scores scores = evaluate(pairs, 2, config, texts);
+    const std::vector<std::string> outputs{"w4 w5", "w4 w5"};
+    CHECK(scores.others.at("bleu") ==
+          Bleu({.lowercase = lowercase}).corpus_score(outputs, {texts}));
+    CHECK(scores.others.at("chrf") ==
+          Chrf({.lowercase = lowercase}).corpus_score(outputs, {texts}));
+    CHECK((scores.others.at("chrf") == 100.0) == lowercase);
+    for (const auto& [name, signature] : task.signatures(config)) {
+      CHECK(signature.find(lowercase ? "|case:lc|" : "|case:mixed|") != signature.npos);
+    }
+  }
 }
 
 TEST_CASE("BLEU and chrF compare outputs with the texts of the targets, or with their tokens") {
