@@ -116,7 +116,8 @@ std::vector<AddedCommand> add_commands(CLI::App& program) {
 }
 
 void print_json(const Json& json, int indent) {
-  fmt::print("{}\n", json.dump(indent, ' ', false, Json::error_handler_t::replace));
+  fmt::print("{}\n",
+             for_standard_output(json.dump(indent, ' ', false, Json::error_handler_t::replace)));
 }
 
 void require_new_file(const std::string& path, const std::string& hint) {

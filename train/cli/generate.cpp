@@ -14,6 +14,7 @@
 #include "train/cli/command.h"
 #include "train/cli/open_trained.h"
 #include "train/inference/sampler.h"
+#include "train/models/line_input.h"
 #include "train/system/standard_streams.h"
 #include "train/tasks/task.h"
 
@@ -64,11 +65,12 @@ void print_continuation(const TrainedModel& trained, const std::string& prompt_t
   std::vector<std::int32_t> prompt = default_prompt(trained.codec);
   const auto given = trained.codec.encode_target(prompt_text);
   prompt.insert(prompt.end(), given.begin(), given.end());
-  fmt::print("{}", prompt_text);
+  fmt::print("{}", for_standard_output(prompt_text));
   std::vector<std::int32_t> line = given;
   std::string printed = trained.codec.decode_target(line);
   const auto print_rest = [&](const std::string& text) {
-    if (text.size() > printed.size()) fmt::print("{}", text.substr(printed.size()));
+    if (text.size() <= printed.size()) return;
+    fmt::print("{}", for_standard_output(text.substr(printed.size())));
   };
   generate(*trained.model->network, trained.config.model.max_length, prompt, tokens, sampling,
            [&](std::int32_t token) {
@@ -124,6 +126,8 @@ void define(CLI::App& command, Arguments& arguments) {
             "Number of continuations of each prompt; sample N is drawn with --seed plus N - 1");
   add_threads(command, arguments.threads);
   command.footer(
+      "The model reads a line end (<bos> if the vocabulary has none) before the prompt, and for "
+      "each new token\nthe last data.context tokens.\n"
       "With several prompts or samples, a line such as `== prompt 1, sample 2, seed 2` "
       "precedes\neach text.\n"
       "Examples:\n  tapestry generate runs/shakespeare_char \"ROMEO:\" --tokens 300 --samples 3\n"

@@ -243,14 +243,14 @@ void print_text(const OpenedCheckpoint& opened, const std::vector<ListedCheckpoi
       of_run ? fmt::format("step {}", snapshot.get_scalar<std::uint64_t>("train/step"))
              : "parameters of a custom program (save_parameters)";
   fmt::print("{}: {}, {} arrays, {:.1f} MB, written by version {}\n", escaped(path.string()), kind,
-             snapshot.size(), static_cast<double>(snapshot.byte_size()) / 1e6, version);
+             snapshot.size(), static_cast<double>(snapshot.byte_size()) / 1e6, escaped(version));
   if (!choice.empty()) fmt::print("({})\n", choice);
   fmt::print("digest of all numbers: {:016x}\n", digest_of_numbers(snapshot));
   if (const std::string id = saved_run_id(snapshot); !id.empty()) {
     fmt::print("run id: {}\n", escaped(id));
   }
   if (const std::string saved = saved_arithmetic(snapshot); !saved.empty()) {
-    fmt::print("computed with {}\n", saved);
+    fmt::print("computed with {}\n", escaped(saved));
   }
   fmt::print("\n");
   print_checkpoints(checkpoints);

@@ -41,7 +41,7 @@ void print_answers(const Task& task, const TrainedModel& trained, std::size_t to
                                 : task.answers().top_answers(trained, examples, top);
   auto answer = answers.begin();
   for (const InputLine& line : input) {
-    fmt::print("{}\n", line.example ? as_one_line(*answer++) : "");
+    fmt::print("{}\n", line.example ? for_standard_output(as_one_line(*answer++)) : "");
   }
 }
 

@@ -20,10 +20,12 @@
 #include "train/base/format.h"
 #include "train/cli/command.h"
 #include "train/cli/open_trained.h"
+#include "train/inference/finite_outputs.h"
 #include "train/inference/forced_decoding.h"
 #include "train/models/line_input.h"
 #include "train/system/standard_streams.h"
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace score_cli {
@@ -158,8 +160,8 @@ Json json_object(std::size_t line, const Example* pair, const TokenScores& score
 class PairScorer {
  public:
   /// name  of the input, for messages
-  PairScorer(const TrainedModel& trained, const Arguments& arguments, std::string name)
-      : trained_(trained), arguments_(arguments), warnings_(std::move(name)) {}
+  PairScorer(const TrainedModel& trained, const Arguments& arguments, const std::string& name)
+      : trained_(trained), arguments_(arguments), name_(name), warnings_(name, "were too long") {}
 
   void add(const TextPair& text) {
     if (text.overlong) return leave_out(*text.overlong);
@@ -187,6 +189,12 @@ class PairScorer {
     std::size_t next = 0;
     for (const bool is_scored : is_scored_) {
       ++line_;
+      if (is_scored && !std::isfinite(total_score(scores[next]))) {
+        flush_standard_output();  // the answers to earlier pairs
+        reject_non_finite(*trained_.model,
+                          inference_batch(find_task(trained_.config), pairs_[next]),
+                          fmt::format("{}:{}", name_, line_));
+      }
       print(is_scored ? &pairs_[next] : nullptr, is_scored ? scores[next] : TokenScores{});
       next += is_scored ? 1 : 0;
     }
@@ -211,7 +219,7 @@ class PairScorer {
   /// The answer to a pair that is too long.
   void leave_out(const DataError& problem) {
     if (arguments_.on_long_line == long_lines::stop) throw DataError(problem);
-    warnings_.add(problem, "the answer is an empty line");
+    warnings_.add(problem.what(), "the answer is an empty line");
     is_scored_.push_back(false);
   }
 
@@ -234,7 +242,8 @@ class PairScorer {
 
   const TrainedModel& trained_;
   const Arguments& arguments_;
-  LongLineWarnings warnings_;
+  std::string name_;  // of the input
+  LineWarnings warnings_;
   std::vector<bool> is_scored_;  // of each pair since the last answer()
   std::vector<Example> pairs_;   // the pairs to score
   std::size_t line_ = 0;

@@ -3,8 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -13,16 +16,19 @@
 #include "autograd/kernels/parallel.h"
 #include "autograd/ops/linear.h"
 #include "data/io/text_file.h"
+#include "data/io/utf8.h"
 #include "train/base/error.h"
 #include "train/cli/command.h"
 #include "train/cli/open_trained.h"
 #include "train/config/domain.h"
 #include "train/config/error.h"
 #include "train/inference/beam_search.h"
+#include "train/inference/finite_outputs.h"
 #include "train/inference/forced_decoding.h"
 #include "train/models/line_input.h"
 #include "train/system/standard_streams.h"
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace translate_cli {
@@ -80,6 +86,21 @@ std::vector<bool> forbidden_tokens(const Arguments& arguments, const Vocabulary&
   return tokens;
 }
 
+/// The given options that constrain outputs: "--forbid, --min-length 3".
+std::string constraints(const Arguments& arguments) {
+  std::vector<std::string> given;
+  if (arguments.has_prefixes) given.emplace_back("--prefix");
+  if (!arguments.forbidden.empty()) given.emplace_back("--forbid");
+  if (!arguments.allowed.empty()) given.emplace_back("--allow");
+  if (arguments.min_length > 0) {
+    given.push_back(fmt::format("--min-length {}", arguments.min_length));
+  }
+  if (arguments.no_repeat_ngram > 0) {
+    given.push_back(fmt::format("--no-repeat-ngram {}", arguments.no_repeat_ngram));
+  }
+  return fmt::format("{}", fmt::join(given, ", "));
+}
+
 SearchOptions search_options(const TrainedModel& trained, const Arguments& arguments) {
   SearchOptions options = search_options(trained.config);
   options.num_best = arguments.num_best.value_or(1);
@@ -131,6 +152,29 @@ std::optional<Example> read_with_prefix(const std::string& line, std::size_t num
     cut.target = prefix;
     throw LongLine(error.what(), error.hint(), std::move(cut));
   }
+}
+
+/// The first constraint that a prefix breaks: "the token `x`, which is forbidden"; empty if it
+/// breaks none.
+std::string broken_constraint(const Sentence& prefix, const SearchOptions& options,
+                              const Vocabulary& vocabulary) {
+  for (const std::int32_t id : prefix) {
+    if (options.forbidden.empty() || !options.forbidden[static_cast<std::size_t>(id)]) continue;
+    return fmt::format("the token `{}`, which is forbidden", excerpt(vocabulary.token(id)));
+  }
+  if (options.max_length > 0 && prefix.size() > options.max_length) {
+    return fmt::format("{} tokens, more than the maximum length ({})", prefix.size(),
+                       options.max_length);
+  }
+  const std::size_t n = options.no_repeat_ngram;
+  std::set<Sentence> sequences;
+  for (std::size_t end = n; n > 0 && end <= prefix.size(); ++end) {
+    const auto last = prefix.begin() + static_cast<std::ptrdiff_t>(end);
+    if (sequences.emplace(last - static_cast<std::ptrdiff_t>(n), last).second) continue;
+    return fmt::format("{} twice (--no-repeat-ngram)",
+                       n == 1 ? "the same token" : fmt::format("the same {} tokens", n));
+  }
+  return "";
 }
 
 // ---- Output
@@ -206,15 +250,19 @@ Json json_object(const InputLine& line, const std::vector<Answer>& answers,
   return json;
 }
 
-/// Prints the answers to one line; an empty line without answers.
+/// Prints the answers to one line. Without answers prints an empty line, or an entry of an n-best
+/// list with an empty text; its log-probability is -inf, or 0 for a line without a source.
 void print_answers(const InputLine& line, std::vector<Answer> answers, const Arguments& arguments,
                    const TextCodec& codec) {
   if (arguments.json) {
     return print_json(json_object(line, answers, arguments, codec), -1);
   }
-  if (answers.empty()) answers.emplace_back();
+  if (answers.empty()) {
+    const double none = line.example ? -std::numeric_limits<double>::infinity() : 0;
+    answers.push_back({.output = {.tokens = {}, .log_probability = none, .score = none}});
+  }
   for (const auto& [output, links] : answers) {
-    const std::string text = as_one_line(codec.decode_target(output.tokens));
+    const std::string text = for_standard_output(as_one_line(codec.decode_target(output.tokens)));
     fmt::print("{}", arguments.num_best ? list_entry(line, text, output) : text);
     if (arguments.align) fmt::print(" ||| {}", in_pharaoh_format(links));
     fmt::print("\n");
@@ -250,20 +298,47 @@ std::vector<std::vector<Answer>> with_alignments(const std::vector<SearchInput>&
   return answers;
 }
 
+/// Warnings about lines whose constraints contradict each other.
+struct ConstraintWarnings {
+  LineWarnings prefixes{"standard input", "have a prefix that breaks a constraint"};
+  LineWarnings dead_ends{"standard input", "have no output that satisfies the constraints"};
+};
+
 void translate_lines(std::span<const InputLine> lines, const TrainedModel& trained,
-                     const SearchOptions& options, const Arguments& arguments) {
+                     const SearchOptions& options, const Arguments& arguments,
+                     ConstraintWarnings& warnings) {
   std::vector<SearchInput> inputs;
   for (const auto& [number, example] : lines) {
     if (!example) continue;
     inputs.push_back({.source = example->source, .prefix = example->target, .number = number});
+    const std::string broken =
+        broken_constraint(example->target, options, trained.codec.target_vocabulary());
+    if (broken.empty()) continue;
+    warnings.prefixes.add(fmt::format("standard input:{}: the prefix has {}", number, broken),
+                          "the prefix is kept, only the tokens after it are constrained");
   }
   auto outputs =
       search_outputs(*trained.model->network, trained.config.model.max_length, inputs, options);
   auto answers = with_alignments(inputs, std::move(outputs), trained, arguments);
   auto next = answers.begin();
   for (const InputLine& line : lines) {
-    print_answers(line, line.example ? std::move(*next++) : std::vector<Answer>{}, arguments,
-                  trained.codec);
+    std::vector<Answer> found;
+    if (line.example) {
+      found = std::move(*next++);
+      const std::string place = fmt::format("standard input:{}", line.number);
+      if (found.empty()) {
+        warnings.dead_ends.add(
+            fmt::format("{}: no output satisfies {}", place, constraints(arguments)),
+            "the answer is empty");
+      } else if (const Hypothesis& best = found.front().output; std::isnan(best.log_probability)) {
+        flush_standard_output();  // the answers to earlier lines
+        reject_non_finite(*trained.model,
+                          inference_batch(find_task(trained.config),
+                                          {.source = line.example->source, .target = best.tokens}),
+                          place);
+      }
+    }
+    print_answers(line, std::move(found), arguments, trained.codec);
   }
 }
 
@@ -301,9 +376,12 @@ void run(const LineCommand& command, Arguments arguments) {
                    .hint = task.words(trained.config).input_hint,
                    .on_long_line = arguments.on_long_line,
                    .window = arguments.interactive ? 1 : large_window});
+  ConstraintWarnings warnings;
   for (auto lines = input.next(); !lines.empty(); lines = input.next()) {
-    translate_lines(lines, trained, options, arguments);
+    translate_lines(lines, trained, options, arguments, warnings);
   }
+  warnings.prefixes.finish();
+  warnings.dead_ends.finish();
 }
 
 // ---- Command line
@@ -319,7 +397,8 @@ CLI::Option* add_search(CLI::App& command, Arguments& arguments) {
             "Exponent of the length normalization; 0: no normalization (default: "
             "decoding.length_penalty of the run)");
   add_value(command, "--min-length", arguments.min_length, lengths,
-            "Minimum number of tokens of an output");
+            "Minimum number of tokens of an output; an output that reaches its maximum length may "
+            "have fewer");
   add_value(command, "--max-length", arguments.max_length, lengths,
             "Maximum number of tokens of an output; 0: source length + 50 (default: "
             "train.max_decode_length of the run)");
@@ -330,7 +409,8 @@ CLI::Option* add_search(CLI::App& command, Arguments& arguments) {
 
 void add_constraints(CLI::App& command, Arguments& arguments) {
   command.add_flag("--prefix", arguments.has_prefixes,
-                   "Read lines with a source, a tab and the first words of its translation");
+                   "Read lines with a source, a tab and the first words of its translation, which "
+                   "are kept as they are: other options constrain only the tokens after them");
   CLI::Option* const forbid =
       add_path(command, "--forbid", arguments.forbidden,
                "File with tokens, one per line, that no translation contains")
@@ -375,6 +455,8 @@ void define(CLI::App& command, Arguments& arguments) {
       "with `text`, `log_probability`, `score` and `num_tokens`. With --align also\n"
       "`source_words`, and for each translation `words` and `alignment`, pairs of a source word "
       "index and a word index.\n"
+      "If no output satisfies the options, the answer is an empty line, in an n-best list a line "
+      "with the\nlog-probability -inf, in JSON no translation; a warning names the line.\n"
       "Examples:\n  tapestry translate runs/multi30k < test.en > test.de\n"
       "  tapestry translate runs/multi30k --beam-size 5 --n-best 5 < test.en\n"
       "  tapestry translate runs/multi30k --sample --top-p 0.9 --n-best 3 --seed 7 < test.en");

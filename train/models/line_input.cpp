@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/io/utf8.h"
 #include "train/base/format.h"
 #include "train/system/standard_streams.h"
 #include "train/tasks/task.h"
@@ -77,12 +78,12 @@ class LineProgress {
   Clock::time_point started_ = Clock::now(), drawn_ = started_;
 };
 
-void LongLineWarnings::add(const DataError& error, const char* consequence) {
-  if (++count_ <= max_warnings) warn(fmt::format("{}; {}", error.what(), consequence));
+void LineWarnings::add(const std::string& warning, const char* consequence) {
+  if (++count_ <= max_warnings) warn(fmt::format("{}; {}", warning, consequence));
 }
 
-void LongLineWarnings::finish() const {
-  if (count_ > max_warnings) warn(fmt::format("{}: {} lines were too long", place_, count_));
+void LineWarnings::finish() const {
+  if (count_ > max_warnings) warn(fmt::format("{}: {} lines {}", place_, count_, problem_));
 }
 
 // ---- LineInput.
@@ -90,7 +91,7 @@ void LongLineWarnings::finish() const {
 LineInput::LineInput(LineInputOptions options)
     : options_(std::move(options)),
       reader_(STDIN_FILENO, input_name, options_.hint),
-      warnings_(input_name),
+      warnings_(input_name, "were too long"),
       progress_(std::make_unique<LineProgress>()) {}
 
 LineInput::~LineInput() = default;
@@ -130,7 +131,7 @@ std::optional<InputLine> LineInput::read_next() {
   } catch (const OverlongLine& error) {
     if (options_.on_long_line == long_lines::stop) throw;
     progress_->erase();
-    warnings_.add(error, "the answer is an empty line");
+    warnings_.add(error.what(), "the answer is an empty line");
     reader_.skip_line();
     return InputLine{.number = reader_.line_number(), .example = std::nullopt};
   }
@@ -145,7 +146,7 @@ InputLine LineInput::read_line(std::string line) {
     if (options_.on_long_line == long_lines::stop) throw;
     const bool cut = options_.on_long_line == long_lines::cut;
     progress_->erase();
-    warnings_.add(error,
+    warnings_.add(error.what(),
                   cut ? "only its first tokens are answered" : "the answer is an empty line");
     return {.number = number, .example = cut ? std::optional(error.cut()) : std::nullopt};
   }
@@ -156,6 +157,10 @@ std::string as_one_line(std::string answer) {
   std::ranges::replace_if(
       answer, [&](char c) { return ends.find(c) != ends.npos; }, ' ');
   return answer;
+}
+
+std::string for_standard_output(std::string text) {
+  return ::isatty(STDOUT_FILENO) == 1 ? escaped_lines(text) : std::move(text);
 }
 
 }  // namespace tapestry

@@ -29,20 +29,22 @@ struct InputLine {
   std::optional<Example> example;  ///< nullopt if the answer is an empty line
 };
 
-/// Warns about each of the first three lines that are too long, and at the end about the number of
-/// all such lines.
-class LongLineWarnings {
+/// Warns about each of the first three lines with a problem, and at the end about the number of all
+/// such lines.
+class LineWarnings {
  public:
-  /// place  name of the input, for messages
-  explicit LongLineWarnings(std::string place) : place_(std::move(place)) {}
+  /// place    name of the input, for messages
+  /// problem  what is wrong with the lines, such as "were too long"
+  LineWarnings(std::string place, std::string problem)
+      : place_(std::move(place)), problem_(std::move(problem)) {}
 
-  void add(const DataError& error, const char* consequence);
+  void add(const std::string& warning, const char* consequence);
   void finish() const;
 
  private:
   static constexpr std::size_t max_warnings = 3;
 
-  std::string place_;
+  std::string place_, problem_;
   std::size_t count_ = 0;
 };
 
@@ -79,7 +81,7 @@ class LineInput {
 
   LineInputOptions options_;
   LineReader reader_;
-  LongLineWarnings warnings_;
+  LineWarnings warnings_;
   std::unique_ptr<class LineProgress> progress_;
   std::size_t window_lines_ = 0;        ///< lines in the last result of next()
   std::size_t window_bytes_ = 0;        ///< bytes of these lines
@@ -89,5 +91,9 @@ class LineInput {
 /// Replaces line feeds, carriage returns and NUL by spaces: the answer to a line must be one line.
 /// Tokens of single bytes (data.byte_fallback) or of line ends may produce these characters.
 std::string as_one_line(std::string answer);
+
+/// A text of the data, such as an answer, for standard output: with escaped_lines() on a terminal,
+/// which would interpret control characters; unchanged into files and pipes.
+std::string for_standard_output(std::string text);
 
 }  // namespace tapestry

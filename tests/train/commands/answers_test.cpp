@@ -114,7 +114,7 @@ TEST_CASE("classify rejects an invalid line after the answers to the lines befor
        {"classify runs/images", 3, {":1: found 1 field,", "data.image_height"}, "a fine day"},
        {"classify runs/images",
         6,
-        {"not finite", "like the training images"},
+        {"expected finite numbers; first in ", "like the training images"},
         "3e39,3e39,-3e39,-3e39,3e39,3e39,-3e39,-3e39,0,0,3e39,-3e39,0,0,3e39,-3e39\n"},
        {"translate runs/classes --top 2", 2, {"there is no option --top"}}});
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,20 @@ TEST_CASE("generate continues the prompt by the given number of characters or wo
   CHECK(words.starts_with("le chat "));
   CHECK(std::ranges::count(words, ' ') == 4);
   CHECK_FALSE(contains(words, "<"));
+}
+
+TEST_CASE("generate ends with an error that names the layer if the scores are NaN or infinite") {
+  const GenerateWorkplace work;
+  ArrayStore snapshot = read_checkpoint(work / work.checkpoint(12, "runs/language"));
+  const auto bytes = snapshot.mutable_bytes("parameters/decoder.layers.0.ff.linear1.weight");
+  constexpr float huge = 3e38F;
+  for (std::size_t i = 0; i < bytes.size(); i += sizeof huge) {
+    std::memcpy(bytes.data() + i, &huge, sizeof huge);
+  }
+  write_checkpoint(work / "big.h5", snapshot);
+  const Outcome done = work.run("generate big.h5 'a cab' --tokens 5");
+  CHECK(done.code == 6);
+  CHECK(contains(done.err, "first in decoder.layers.0.ff"));
 }
 
 TEST_CASE("samples differ by their seeds, which are printed") {

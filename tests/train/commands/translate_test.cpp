@@ -4,13 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/train/program.h"
+#include "train/checkpoint/checkpoint_file.h"
 
 /// `tapestry translate` and `tapestry score`. Beam search itself is tested in inference/.
 namespace tapestry {
@@ -201,6 +205,79 @@ TEST_CASE("translations respect constraints on length, prefix, tokens and n-gram
       CHECK((letter == 'a' || letter == 'b') == (option == "--allow"));
     }
   }
+}
+
+TEST_CASE("a line that no output satisfies is named, and has no log-probability") {
+  const TranslateWorkplace work;
+  // The vocabulary has fewer than 7 words.
+  const std::string command =
+      "translate runs/tiny --no-repeat-ngram 1 --min-length 7 --max-length 7";
+  const Outcome text = work.run(command, "a b\n\nc\nd\ne\n");
+  CHECK(text.code == 0);
+  CHECK(text.out == "\n\n\n\n\n");
+  check_words(text.err,
+              {"standard input:1: no output satisfies --min-length 7, --no-repeat-ngram 1",
+               "standard input:3: ", "standard input: 4 lines have no output"});
+  CHECK_FALSE(contains(text.err, "standard input:2: "));
+  CHECK_FALSE(contains(text.err, "standard input:5: "));
+  const Entry entry =
+      parse_entry(split_lines(work.run(command + " --n-best 2", "a b\n").out).at(0));
+  CHECK(entry.text.empty());
+  CHECK(entry.log_probability == -std::numeric_limits<double>::infinity());
+  CHECK(entry.score == entry.log_probability);
+  CHECK(Json::parse(work.run(command + " --json", "a b\n").out)["translations"].empty());
+  CHECK(work.run(command + " --sample", "a b\n").out == "\n");
+}
+
+TEST_CASE("a prefix that breaks a constraint is kept, with a warning") {
+  const TranslateWorkplace work;
+  work.write("letters", "d\ne\n");
+  const struct {
+    std::string options, prefix, warning;
+  } rows[] = {
+      {"--forbid letters", "d a", "the prefix has the token `d`, which is forbidden"},
+      {"--allow letters", "d a", "the prefix has the token `a`, which is forbidden"},
+      {"--max-length 1", "d a", "the prefix has 2 tokens, more than the maximum length (1)"},
+      {"--no-repeat-ngram 1", "d d", "the prefix has the same token twice"},
+      {"--no-repeat-ngram 2", "d a d", ""},
+  };
+  for (const auto& [options, prefix, warning] : rows) {
+    const Outcome done =
+        work.run("translate runs/tiny --prefix " + options, "a b\t" + prefix + "\n");
+    CHECK(done.code == 0);
+    CHECK(done.out.starts_with(prefix));
+    if (warning.empty()) {
+      CHECK(done.err.empty());
+    } else {
+      check_words(done.err, {"standard input:1: " + warning, "the prefix is kept"});
+    }
+  }
+  const std::string after =
+      work.run("translate runs/tiny --prefix --forbid letters --min-length 3", "a b\td\n")
+          .out.substr(1);
+  CHECK(after.find_first_of("de") == after.npos);
+}
+
+TEST_CASE("outputs that are NaN or infinite are errors that name the layer") {
+  const TranslateWorkplace work;
+  const std::string weight = "parameters/encoder.layers.0.ff.linear1.weight";
+  for (const auto& [file, value] :
+       {std::pair("big.h5", 3e38F), std::pair("nan.h5", std::nanf(""))}) {
+    ArrayStore snapshot = read_checkpoint(work / work.checkpoint(12));
+    const auto bytes = snapshot.mutable_bytes(weight);
+    for (std::size_t i = 0; i < bytes.size(); i += sizeof value) {
+      std::memcpy(bytes.data() + i, &value, sizeof value);
+    }
+    write_checkpoint(work / file, snapshot);
+  }
+  const std::string layer = "first in encoder.layers.0.ff";
+  check_rows(work, {{"translate big.h5", 6, {"standard input:1", layer}, "a b\n"},
+                    {"translate big.h5 --beam-size 3 --n-best 3 --json", 6, {layer}, "a b\n"},
+                    {"translate big.h5 --no-repeat-ngram 1", 6, {layer}, "a b\n"},
+                    {"translate big.h5 --sample", 6, {layer}, "a b\n"},
+                    {"score big.h5", 6, {"standard input:1", layer}, "a b\ta\n"},
+                    {"evaluate big.h5", 6, {"validation: example 1", layer}},
+                    {"average mean.h5 nan.h5", 6, {"nan.h5", weight, "is nan"}}});
 }
 
 TEST_CASE("samples depend on seed and line, not on batches") {

@@ -16,6 +16,7 @@
 
 #include "tests/train/kinds.h"
 #include "tests/train/terminal.h"
+#include "train/checkpoint/checkpoint_file.h"
 
 /// The program with standard streams that are closed, broken or on a full disk.
 namespace tapestry {
@@ -299,6 +300,42 @@ TEST_CASE("the memory of a translation does not depend on the number of lines") 
   CHECK(dialogue.end() == 0);
   CHECK(many < few + 1024);  // the lines in between are 8 MB
 #endif
+}
+
+TEST_CASE("escape codes of classes and prompts are escaped on terminals, raw in pipes") {
+  const KindWorkplace work;
+  std::string labelled;
+  for (int i = 0; i < 20; ++i) labelled += i % 2 == 0 ? "\x1B[31mno\tit rains\n" : "a\tfine\n";
+  work.write("labels.txt", labelled);
+  work.out("train classes.yaml");
+  work.out("train language.yaml");
+  std::string lines;
+  for (int i = 0; i < 20; ++i) lines += "it rains\nfine\n";
+  work.write("lines", lines);
+  const std::string classify = "classify runs/classes --top 2";
+  const std::string generate = "generate runs/language '\x1B[31ma' --tokens 0";
+  CHECK(test::contains(work.run(classify, lines).out, "\x1B[31mno"));
+  CHECK(test::contains(work.run(generate).out, "\x1B[31ma"));
+  if (test::has_no_terminals()) return;
+  const test::Terminal terminal;
+  const Outcome classified = work.run(classify, {.in = work.at("lines"), .out = terminal.path()});
+  CHECK(classified.code == 0);
+  const std::string classes = terminal.text();
+  CHECK(test::contains(classes, "\\x1B[31mno"));
+  CHECK_FALSE(test::contains(classes, "\x1B"));
+  CHECK(work.run(generate, {.out = terminal.path()}).code == 0);
+  CHECK(terminal.text() == "\\x1B[31ma\r\n");
+}
+
+TEST_CASE("escape codes of checkpoints are escaped") {
+  const TrainedWorkplace work;
+  ArrayStore snapshot = read_checkpoint(work / work.checkpoint(12));
+  snapshot.put_text("program_version", "\x1B[31m");
+  snapshot.put_text("arithmetic", "kernels \x1B[32m");
+  write_checkpoint(work / "forged.h5", snapshot);
+  const std::string shown = work.run("inspect forged.h5").out;
+  test::check_words(shown, {"by version \\x1B[31m", "computed with kernels \\x1B[32m"});
+  CHECK_FALSE(test::contains(shown, "\x1B"));
 }
 
 TEST_CASE("a terminal shows how many lines have been answered, until the end") {
