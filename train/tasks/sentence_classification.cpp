@@ -189,9 +189,9 @@ std::vector<std::string> ClassAnswers::top_answers(const TrainedModel& trained,
     std::string line;
     for (const LikelyClass& likely : ranked) {
       if (std::isnan(likely.probability)) {
-        reject_non_finite(
-            *trained.model, inference_batch(find_task(trained.config), examples[lines.size()]),
-            "a line of standard input", "scale its pixels like the training images");
+        reject_non_finite(*trained.model,
+                          inference_batch(find_task(trained.config), examples[lines.size()]),
+                          "a line of standard input", "scale its pixels like the training images");
       }
       if (!line.empty()) line += '\t';
       line += in_words(likely, trained.codec);

@@ -107,14 +107,14 @@ TEST_CASE("evaluate shows the first pairs of the test or else validation set, fi
   }
 }
 
-TEST_CASE("evaluate shows sources with the source vocabulary and targets with the target's") {
+TEST_CASE("evaluate shows tokens of sources and outputs, and the text of references") {
   const TextWorkplace work;
   work.out("train text.yaml");
   std::string output = work.out("translate runs/text", "ein hund\n");
   output.pop_back();
   const std::string evaluated = work.out("evaluate runs/text");
   CHECK(contains(evaluated, "\n            50.0 % of its tokens are unknown\nsignature   BLEU|"));
-  CHECK(evaluated.ends_with("\n" + shown("ein <unk>", output, "a <unk>")));
+  CHECK(evaluated.ends_with("\n" + shown("ein <unk>", output, "a dog")));
 }
 
 TEST_CASE("evaluate decodes every sentence, regardless of train.exact_match_sequences") {

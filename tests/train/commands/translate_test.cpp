@@ -266,7 +266,8 @@ TEST_CASE("outputs that are NaN or infinite are errors that name the layer") {
     ArrayStore snapshot = read_checkpoint(work / work.checkpoint(12));
     const auto bytes = snapshot.mutable_bytes(weight);
     for (std::size_t i = 0; i < bytes.size(); i += sizeof value) {
-      std::memcpy(bytes.data() + i, &value, sizeof value);
+      const float signed_value = i % 3 == 0 ? value : -value;
+      std::memcpy(bytes.data() + i, &signed_value, sizeof value);
     }
     write_checkpoint(work / file, snapshot);
   }

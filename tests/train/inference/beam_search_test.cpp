@@ -52,6 +52,7 @@ TEST_CASE("a beam of size 1 chooses the most likely token at each step") {
           longer.push_back(id);
           scores.push_back(log_probability(model, sources[i], longer, false));
         }
+        scores[pad_id] = scores[bos_id] = -std::numeric_limits<double>::infinity();
         const auto next = std::ranges::max_element(scores) - scores.begin();
         if (next == eos_id) break;
         prefix.push_back(static_cast<std::int32_t>(next));

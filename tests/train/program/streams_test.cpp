@@ -318,18 +318,22 @@ TEST_CASE("escape codes of classes and prompts are escaped on terminals, raw in 
   CHECK(test::contains(work.run(generate).out, "\x1B[31ma"));
   if (test::has_no_terminals()) return;
   const test::Terminal terminal;
-  const Outcome classified = work.run(classify, {.in = work.at("lines"), .out = terminal.path()});
+  const Outcome classified =
+      work.run(classify, Streams{.in = work.at("lines"), .out = terminal.path()});
   CHECK(classified.code == 0);
   const std::string classes = terminal.text();
   CHECK(test::contains(classes, "\\x1B[31mno"));
   CHECK_FALSE(test::contains(classes, "\x1B"));
-  CHECK(work.run(generate, {.out = terminal.path()}).code == 0);
+  CHECK(work.run(generate, Streams{.out = terminal.path()}).code == 0);
   CHECK(terminal.text() == "\\x1B[31ma\r\n");
 }
 
 TEST_CASE("escape codes of checkpoints are escaped") {
   const TrainedWorkplace work;
-  ArrayStore snapshot = read_checkpoint(work / work.checkpoint(12));
+  ArrayStore snapshot;
+  for (const auto& [path, array] : read_checkpoint(work / work.checkpoint(12))) {
+    if (path != "program_version" && path != "arithmetic") snapshot.put(path, array);
+  }
   snapshot.put_text("program_version", "\x1B[31m");
   snapshot.put_text("arithmetic", "kernels \x1B[32m");
   write_checkpoint(work / "forged.h5", snapshot);
