@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <new>
 #include <numeric>
 #include <span>
 #include <stdexcept>
@@ -35,6 +37,9 @@ struct Footer {
   std::uint64_t width = 0, tokens = 0, examples = 0, parts = 0, note_bytes = 0, origin = 0,
                 digest = 0;
 };
+
+/// The file that was mapped last, for a signal handler; null: none.
+std::atomic<const std::byte*> mapped_begin{nullptr}, mapped_end{nullptr};
 
 constexpr std::size_t alignment = 8;
 constexpr std::size_t block = std::size_t{1} << 20;
@@ -220,7 +225,7 @@ bool has_all_sections(const Footer& footer, std::uint64_t bytes) {
   const bool possible = footer.tokens <= bytes && footer.examples <= bytes &&
                         footer.parts <= bytes && footer.note_bytes <= bytes &&
                         (footer.width == 2 || footer.width == 4);
-  return possible && bytes < std::uint64_t{1} << 60U &&
+  return possible && bytes < std::uint64_t{1} << 56U &&
          Sections(footer).footer + sizeof(Footer) == bytes;
 }
 
@@ -291,11 +296,14 @@ ExampleFile::ExampleFile(const std::filesystem::path& path, std::uint64_t origin
   check_content(file, footer, vocabulary_size);
 
   void* map = ::mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, file.descriptor(), 0);
+  if (map == MAP_FAILED && errno == ENOMEM) throw std::bad_alloc();
   if (map == MAP_FAILED) {
     throw FileError(file.name(),
                     fmt::format("cannot be mapped: {}", std::generic_category().message(errno)),
-                    "raise the limit on address space (ulimit -v)");
+                    "keep the examples in memory with data.cache=never");
   }
+  mapped_end = static_cast<const std::byte*>(map) + bytes_;
+  mapped_begin = static_cast<const std::byte*>(map);
   map_ = {static_cast<const std::byte*>(map), Unmap{bytes_}};
   const Sections sections(footer);
   examples_ = footer.examples;
@@ -314,6 +322,7 @@ ExampleFile::ExampleFile(const std::filesystem::path& path, std::uint64_t origin
 }
 
 void ExampleFile::Unmap::operator()(const std::byte* map) const {
+  if (map == mapped_begin) mapped_begin = nullptr;
   ::munmap(const_cast<std::byte*>(map), bytes);
 }
 
@@ -323,8 +332,21 @@ void ExampleFile::check_index(const std::string& name, std::uint64_t tokens) con
     good = starts_[i] <= starts_[i + 1] && starts_[i + 1] <= tokens &&
            sources_[i] <= starts_[i + 1] - starts_[i];
   }
-  good = good && std::accumulate(parts_.begin(), parts_.end(), std::uint64_t{0}) == examples_;
+  std::size_t left = examples_;
+  for (const std::uint64_t part : parts_) {
+    good = good && part <= left;
+    if (!good) break;
+    const std::uint32_t* const lines = lines_ + (examples_ - left);
+    good = std::is_sorted(lines, lines + part);  // a corpus is read line by line
+    left -= part;
+  }
+  good = good && left == 0;
   if (!good) reject(name, "has an invalid index");
+}
+
+bool is_in_example_file(const void* address) {
+  const std::byte* const begin = mapped_begin;
+  return begin != nullptr && begin <= address && address < mapped_end;
 }
 
 ExampleLengths ExampleFile::lengths(std::size_t index) const {

@@ -80,7 +80,8 @@ class ExampleFileWriter {
 };
 
 /// A memory-mapped example file. Immutable; can be used from several threads at once. The file may
-/// be deleted while it is mapped, but it must not be changed or shortened.
+/// be deleted while it is mapped, but it must not be changed or shortened: reading a missing part
+/// raises SIGBUS, see is_in_example_file().
 class ExampleFile {
  public:
   /// Opens a file and checks all of its content.
@@ -129,5 +130,9 @@ class ExampleFile {
   std::vector<std::uint64_t> parts_;
   std::vector<std::string> notes_;
 };
+
+/// Whether an address is in the example file that was mapped last. Async-signal-safe, for handlers
+/// of SIGBUS.
+bool is_in_example_file(const void* address);
 
 }  // namespace tapestry

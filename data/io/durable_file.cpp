@@ -6,7 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <string>
 #include <system_error>
@@ -115,6 +118,35 @@ bool lacks_inode(int code, const std::filesystem::path& folder, FileSystem& file
   return code == ENOSPC && files.free_inodes(folder.c_str()) == std::uint64_t{0};
 }
 
+// ---- Paths that a signal handler can read.
+
+enum SlotState : int { unused, changing, ready };
+
+struct PathSlot {
+  std::atomic<int> state{unused};
+  std::array<char, PATH_MAX> path{};
+};
+
+constexpr std::size_t max_slots = 16;  // processes write one or two files at a time
+std::array<PathSlot, max_slots> path_slots;
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler reads it");
+
+/// Returns the slot of the path, or max_slots: the path is too long or all slots are in use.
+std::size_t claim_slot(const std::string& path) {
+  std::size_t i = path.size() < PATH_MAX ? 0 : max_slots;
+  for (int expected = unused; i < max_slots; ++i, expected = unused) {
+    if (path_slots[i].state.compare_exchange_strong(expected, changing)) break;
+  }
+  if (i == max_slots) return i;
+  std::memcpy(path_slots[i].path.data(), path.c_str(), path.size() + 1);
+  path_slots[i].state = ready;
+  return i;
+}
+
+void release_slot(std::size_t slot) {
+  if (slot < max_slots) path_slots[slot].state = unused;
+}
+
 bool is_about_space(int code) {
   return code == ENOSPC || code == EDQUOT || code == EFBIG || code == EIO;
 }
@@ -144,24 +176,52 @@ TemporaryFile::TemporaryFile(std::filesystem::path target, FileSystem& files,
       descriptor_(create()) {}
 
 TemporaryFile::~TemporaryFile() {
-  if (committed_) return;
-  if (descriptor_.is_open()) descriptor_.close();
-  files_.unlink(path_.c_str());
+  if (!committed_) {
+    if (descriptor_.is_open()) descriptor_.close();
+    files_.unlink(path_.c_str());
+  }
+  release_slot(slot_);
 }
 
-/// Opens the first unused temporary name. The PID is not unique: containers often reuse it.
+void TemporaryFile::remove_abandoned_files() const {
+  const auto folder = parent_folder(target_);
+  const std::string prefix = fmt::format(".{}{}", target_.filename().string(), temporary_mark);
+  std::vector<std::string> names;
+  if (files_.list(folder.c_str(), names) != 0) return;
+  for (const std::string& name : names) {
+    if (!name.starts_with(prefix) || !is_temporary_name(name)) continue;
+    try {
+      remove_abandoned(folder / name, files_);
+    } catch (const OutputError&) {  // it prevents nothing
+    }
+  }
+}
+
+/// Opens and locks the first unused temporary name. The PID is not unique: containers often reuse
+/// it. Another process may delete the file before it is locked: then the next name is used.
 FileDescriptor TemporaryFile::create() {
   if (!folder_.is_open()) fail("open its folder");
-  int fd = -1;
+  remove_abandoned_files();
   for (int attempt = 0; attempt < max_temporary_names; ++attempt) {
     path_ = parent_folder(target_) / fmt::format(".{}{}{}-{}", target_.filename().string(),
                                                  temporary_mark, ::getpid(), attempt);
-    fd = retry_interrupted(
-        [&] { return files_.open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666); });
-    if (fd >= 0 || errno != EEXIST) break;
+    slot_ = claim_slot(path_.string());
+    FileDescriptor file(files_, retry_interrupted([&] {
+                          return files_.open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
+                                             0666);
+                        }));
+    const int code = file.is_open() ? EEXIST : errno;
+    if (file.is_open()) {
+      FileSystem& actual = posix_file_system();  // a simulated one has no other processes
+      struct stat status {};
+      const bool is_taken = actual.lock(file.get()) != 0 && errno == EAGAIN;
+      if (!is_taken && (actual.fstat(file.get(), status) != 0 || status.st_nlink > 0)) return file;
+    }
+    release_slot(slot_);
+    errno = code;
+    if (code != EEXIST) break;
   }
-  if (fd < 0) fail("create a temporary file");
-  return {files_, fd};
+  fail("create a temporary file");
 }
 
 void TemporaryFile::reserve() {
@@ -210,6 +270,8 @@ void TemporaryFile::verify(Pieces written) {
 
 void TemporaryFile::commit() {
   flush();
+  // Keeps the lock until the file is renamed.
+  const FileDescriptor locked(posix_file_system(), ::fcntl(descriptor_.get(), F_DUPFD_CLOEXEC, 0));
   // close() releases the file even if a signal interrupts it, and the data are already flushed.
   if (descriptor_.close() != 0 && errno != EINTR) fail("close");
   if (files_.rename(path_.c_str(), target_.c_str()) != 0) fail("rename the temporary file");
@@ -272,6 +334,22 @@ bool is_temporary_name(std::string_view name) {
   };
   return dash != numbers.npos && is_number(numbers.substr(0, dash)) &&
          is_number(numbers.substr(dash + 1));
+}
+
+bool remove_abandoned(const std::filesystem::path& temporary, FileSystem& files) {
+  const FileDescriptor file(files, retry_interrupted([&] {
+                              return files.open(temporary.c_str(),
+                                                O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+                            }));
+  if (file.is_open() && files.lock(file.get()) != 0) return false;
+  remove_file(temporary, files);
+  return true;
+}
+
+void remove_own_temporaries() {
+  for (const PathSlot& slot : path_slots) {
+    if (slot.state == ready) ::unlink(slot.path.data());
+  }
 }
 
 void create_folder_durably(const std::filesystem::path& folder, FileSystem& files) {

@@ -42,6 +42,9 @@ void write_file_durably(const std::filesystem::path& path, Pieces pieces,
 /// the target. After a crash at any time, the target is either unchanged or has the complete new
 /// content.
 ///
+/// The file is locked while the object exists: other files of this form are left by processes that
+/// have ended. The constructor deletes those of the same target.
+///
 /// All functions throw OutputError. If the disk is full or a quota or file size limit is reached,
 /// the message states the written bytes (the needed bytes, if `size` is known) and the free bytes.
 /// After an error the target is unchanged, except as described for commit(), and the destructor
@@ -76,6 +79,7 @@ class TemporaryFile {
   void commit();
 
  private:
+  void remove_abandoned_files() const;
   FileDescriptor create();
   void flush();
   [[noreturn]] void reject_disk(std::uint64_t offset) const;
@@ -91,6 +95,7 @@ class TemporaryFile {
   std::filesystem::path path_;
   bool flushed_ = false;
   bool committed_ = false;
+  std::size_t slot_ = 0;       ///< of the path in the list for remove_own_temporaries()
   FileDescriptor descriptor_;  ///< last member, because create() uses all other members
 };
 
@@ -117,6 +122,15 @@ std::string inode_hint(const std::filesystem::path& folder);
 /// Whether a file name has the form of a TemporaryFile name. If no process is writing, such a file
 /// was left behind by a crash.
 bool is_temporary_name(std::string_view name);
+
+/// Deletes a temporary file unless a process is writing it. Returns whether it is deleted.
+/// throws  OutputError
+bool remove_abandoned(const std::filesystem::path& temporary,
+                      FileSystem& files = posix_file_system());
+
+/// Deletes the temporary files that this process is writing. Async-signal-safe, for signal handlers
+/// that end the process.
+void remove_own_temporaries();
 
 /// Creates a folder and its missing parents, and flushes each new entry to the disk. An existing
 /// folder is not an error. throws OutputError.

@@ -50,12 +50,14 @@ std::uint64_t compute_origin(const TrainingSource& source, const Corpus& corpus)
 /// The training examples in an existing or a new file.
 class CachedExamples {
  public:
-  CachedExamples(const TrainingSetOptions& options, std::uint64_t origin, const Corpus& corpus)
+  CachedExamples(const TrainingSetOptions& options, std::uint64_t origin, const Corpus& corpus,
+                 std::size_t corpora)
       : temporary_(options.cache_folder.empty() || options.cache_is_read_only),
         new_path_(temporary_ ? temporary_path() : options.cache_folder / file_name),
         existing_path_(options.cache_folder.empty() ? fs::path()
                                                     : options.cache_folder / file_name),
         origin_(origin),
+        corpora_(corpora),
         ids_(std::max(corpus.source_vocabulary.size(), corpus.target_vocabulary.size())) {}
   CachedExamples(const CachedExamples&) = delete;
   CachedExamples& operator=(const CachedExamples&) = delete;
@@ -73,7 +75,12 @@ class CachedExamples {
       return nullptr;
     };
     try {
-      return open(existing_path_);
+      auto file = open(existing_path_);
+      if (file->parts().size() == corpora_) return file;
+      throw UnusableExampleFile(
+          fmt::format("{}: found examples of {} corpora, expected {}", existing_path_.string(),
+                      file->parts().size(), corpora_),
+          "");
     } catch (const UnusableExampleFile& error) {
       return recreated(error);
     } catch (const UnopenedFile& error) {
@@ -112,6 +119,7 @@ class CachedExamples {
   fs::path new_path_;       ///< path of a new file
   fs::path existing_path_;  ///< path of an existing file; empty if there is none
   std::uint64_t origin_;
+  std::size_t corpora_;
   std::size_t ids_;
 };
 
@@ -166,7 +174,7 @@ void fill_training_set(const TrainingSetOptions& options, const TrainingSource& 
     }
   };
   if (source.cached) {
-    const CachedExamples cache(options, compute_origin(source, corpus), corpus);
+    const CachedExamples cache(options, compute_origin(source, corpus), corpus, corpora);
     corpus.train_file = cache.find(corpus.notes);
     if (!corpus.train_file) corpus.train_file = cache.make(encode_all, counts);
     counts = corpus.train_file->parts();

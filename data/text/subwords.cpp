@@ -11,7 +11,9 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
+#include <new>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -196,7 +198,11 @@ std::shared_ptr<const SubwordModel> train_subwords(std::span<const std::string> 
       {"minloglevel", "3"}};
   Sentences input(sentences);
   std::string serialized;
+  // SentencePiece calls exit(-1) if memory is short. std::terminate() reports it, if a program has
+  // called set_out_of_memory_exit_code().
+  const std::new_handler before = std::set_new_handler(std::terminate);
   const auto status = sentencepiece::SentencePieceTrainer::Train(settings, &input, &serialized);
+  std::set_new_handler(before);
   if (!status.ok()) reject_training(status.message(), options, place);
   return std::make_shared<const SubwordModel>(std::move(serialized), place);
 }

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/io/file.h"
@@ -202,6 +203,29 @@ TEST_CASE("the content of an example file is checked even if its digest is corre
     }
   }
   CHECK(accepted > 0);  // for example a different valid id
+}
+
+TEST_CASE("an example file is rejected unless its parts add up and divide it where lines restart") {
+  const TemporaryFolder folder;
+  ExampleFileWriter writer(folder / "x", 10);
+  for (const std::size_t line : {1, 2, 3, 1, 2}) writer.add({.source = {4}, .target = {5}}, line);
+  writer.finish(origin, {3, 2}, {});
+  const std::string good = read_bytes(folder / "x");
+  const std::size_t parts = good.size() - 7 * sizeof(std::uint64_t) - 2 * sizeof(std::uint64_t);
+  const auto forge = [&](std::uint64_t first, std::uint64_t second) {
+    std::string forged = good;
+    std::memcpy(forged.data() + parts, &first, sizeof first);
+    std::memcpy(forged.data() + parts + sizeof first, &second, sizeof second);
+    folder.write("forged", with_digest(forged));
+    return ExampleFile(folder / "forged", origin, 10).parts();
+  };
+  CHECK(forge(3, 2) == std::vector<std::uint64_t>{3, 2});
+  constexpr std::uint64_t max = ~std::uint64_t{0};
+  for (const auto& [first, second] : std::vector<std::pair<std::uint64_t, std::uint64_t>>{
+           {max, 6}, {6, max}, {max - 2, 8}, {5, 0}, {0, 5}, {2, 3}, {4, 1}, {3, 1}, {3, 3}}) {
+    CAPTURE(first);
+    CHECK_THROWS_AS(forge(first, second), UnusableExampleFile);
+  }
 }
 
 TEST_CASE("the error about an example file states the reason") {

@@ -265,8 +265,7 @@ TEST_CASE("if a file system has no free inodes, the error says so, even if there
   CHECK(inode_hint("/a\nb") == "delete files on the disk of /a\\nb or write to another disk");
 }
 
-TEST_CASE(
-    "existing temporary files are not touched, and an error is thrown if there are too many") {
+TEST_CASE("too many temporary files are an error") {
   struct Crowded : FileSystem {
     int attempts = 0;
     int open(const char* path, int flags, mode_t mode) override {
@@ -278,12 +277,41 @@ TEST_CASE(
   const TemporaryFolder folder;
   check_failure(folder / "x", files, {"could not create a temporary file: File exists"});
   CHECK(files.attempts == 100);
-  // A file left over by a crashed process with the same PID
-  const std::string stray = ".x.tmp-" + std::to_string(::getpid()) + "-0";
-  std::ofstream(folder / stray) << "half";
-  write(folder / "x", "text");
+}
+
+TEST_CASE("a new file deletes the temporary files that ended processes left of the same target") {
+  const TemporaryFolder folder;
+  const auto leave = [&](const std::string& name) { std::ofstream(folder / name) << "half"; };
+  const std::string own = ".x.tmp-" + std::to_string(::getpid()) + "-0";
+  for (const std::string& name : {own, std::string(".x.tmp-1-7")}) leave(name);
+  const std::vector<std::string> others{".y.tmp-1-0", ".x.tmp-1", "x.tmp-1-0", ".x.y.tmp-1-0"};
+  for (const std::string& name : others) leave(name);
+  {
+    const TemporaryFile being_written(folder / "x");
+    CHECK(files_in(folder.path()) == 1 + others.size());
+    CHECK_FALSE(remove_abandoned(folder / own));
+    write(folder / "x", "text");
+    CHECK(content(folder / own).empty());
+    CHECK(files_in(folder.path()) == 2 + others.size());
+  }
   CHECK(content(folder / "x") == "text");
-  CHECK(content(folder / stray) == "half");
+  for (const std::string& name : others) CHECK(content(folder / name) == "half");
+  leave(own);
+  CHECK(remove_abandoned(folder / own));
+  CHECK_FALSE(std::filesystem::exists(folder / own));
+}
+
+TEST_CASE("remove_own_temporaries() deletes the files that are being written, no others") {
+  const TemporaryFolder folder;
+  write(folder / "x", "old");
+  std::ofstream(folder / ".x.tmp-y-0");
+  const TemporaryFile first(folder / "x"), second(folder / "y");
+  TemporaryFile done(folder / "z");
+  done.commit();
+  CHECK(files_in(folder.path()) == 5);
+  remove_own_temporaries();
+  CHECK(files_in(folder.path()) == 3);
+  CHECK(content(folder / "x") == "old");
 }
 
 TEST_CASE("commit() flushes a temporary file and renames it to its target") {
