@@ -127,7 +127,8 @@ CheckResult precision(const CheckContext& context);
 CheckResult initial_loss(const CheckContext& context);
 
 /// The model overfits a single batch: its loss reaches minimum_loss(). Uses float32, without
-/// dropout and label smoothing.
+/// dropout and label smoothing. Skipped for a model that reads too few tokens for it, or has fewer
+/// parameters than the batch has labels.
 CheckResult overfit_batch(const CheckContext& context);
 
 /// The loss depends on every parameter.

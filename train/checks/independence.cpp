@@ -35,12 +35,6 @@ Tensor weights_at(std::size_t t, const Shape& logits, DType dtype) {
   return weights;
 }
 
-/// The gradient of one position's weighted logits with respect to each token vector: its largest
-/// magnitude for each token, (rows, length); empty for a side that the model does not have.
-struct Influence {
-  std::vector<double> source, target;
-};
-
 std::vector<double> max_of_each_token(const Tensor& gradient) {
   const std::vector<double> values = to_doubles(gradient);
   const std::size_t width = gradient.shape()[2];
@@ -50,24 +44,6 @@ std::vector<double> max_of_each_token(const Tensor& gradient) {
     if (!(std::abs(values[i]) <= max)) max = std::abs(values[i]);  // keeps NaN
   }
   return max_magnitudes;
-}
-
-Influence influence_on(std::size_t t, const CheckedModel& model, const Batch& batch) {
-  const NetworkInput input = network_input(batch, model.dtype());
-  const TokenVectors vectors = model.embed(input, Mode::inference());
-  const auto leaf = [&](const Tensor& x) {
-    return x.defined() ? x.detach().to(model.dtype()).set_requires_grad(true) : Tensor();
-  };
-  const TokenVectors leaves{.source = leaf(vectors.source), .target = leaf(vectors.target)};
-  Tape tape;
-  const Tensor logits = model.logits(model.features(leaves, input, Mode::inference()));
-  tape.backward(logits, weights_at(t, logits.shape(), model.dtype()));
-  const auto influence = [](const Tensor& x) -> std::vector<double> {
-    if (!x.defined()) return {};
-    const Tensor gradient = x.grad();
-    return max_of_each_token(gradient.defined() ? gradient : Tensor::zeros(x.shape(), x.dtype()));
-  };
-  return {.source = influence(leaves.source), .target = influence(leaves.target)};
 }
 
 /// Checks the gradients of one row of inputs: the first `allowed` must not all be 0, and the others
@@ -167,6 +143,24 @@ std::vector<std::size_t> reversed_order(std::size_t rows) {
 }
 
 }  // namespace
+
+Influence influence_on(std::size_t t, const CheckedModel& model, const Batch& batch) {
+  const NetworkInput input = network_input(batch, model.dtype());
+  const TokenVectors vectors = model.embed(input, Mode::inference());
+  const auto leaf = [&](const Tensor& x) {
+    return x.defined() ? x.detach().to(model.dtype()).set_requires_grad(true) : Tensor();
+  };
+  const TokenVectors leaves{.source = leaf(vectors.source), .target = leaf(vectors.target)};
+  Tape tape;
+  const Tensor logits = model.logits(model.features(leaves, input, Mode::inference()));
+  tape.backward(logits, weights_at(t, logits.shape(), model.dtype()));
+  const auto influence = [](const Tensor& x) -> std::vector<double> {
+    if (!x.defined()) return {};
+    const Tensor gradient = x.grad();
+    return max_of_each_token(gradient.defined() ? gradient : Tensor::zeros(x.shape(), x.dtype()));
+  };
+  return {.source = influence(leaves.source), .target = influence(leaves.target)};
+}
 
 CheckResult causality(const CheckContext& context) {
   if (!context.batch.pixels.empty()) return skipped("images have neither padding nor an order");

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "autograd/ops/losses.h"
 #include "optim/adam.h"
@@ -79,6 +81,77 @@ std::string inputs_of_label(const Batch& batch, std::size_t row, std::size_t pos
   return causal ? bytes : bytes + std::to_string(position);
 }
 
+/// The lowest mean loss of predictions from inputs(row, position), which are bytes.
+template <class Inputs>
+double minimum_loss_of(const Batch& batch, const Inputs& inputs) {
+  std::map<std::string, std::map<std::int32_t, std::size_t>> counts_by_inputs;
+  for (std::size_t row = 0; row < batch.rows; ++row) {
+    for (std::size_t i = 0; i < batch.target_length; ++i) {
+      const std::int32_t label = batch.labels[row * batch.target_length + i];
+      if (label != no_label) ++counts_by_inputs[inputs(row, i)][label];
+    }
+  }
+  double nll = 0.0;
+  for (const auto& [bytes, counts] : counts_by_inputs) {
+    double total = 0.0;
+    for (const auto& [label, count] : counts) total += static_cast<double>(count);
+    for (const auto& [label, count] : counts) {
+      nll += static_cast<double>(count) * std::log(total / static_cast<double>(count));
+    }
+  }
+  return nll / static_cast<double>(std::max<std::size_t>(batch.target_tokens, 1));
+}
+
+/// The lowest loss of predictions from the tokens that influence the logits of each label, by their
+/// distance to it. A model such as a bigram model reads only some of the tokens before a label.
+/// Infinity if a label has logits that depend on no token, which is an error of the model.
+double minimum_loss_of_read_tokens(const CheckContext& context) {
+  const Batch& batch = context.batch;
+  const CheckedModel model = context.copy(DType::float64);
+  std::vector<Influence> influences;
+  for (std::size_t t = 0; t < batch.target_length; ++t) {
+    influences.push_back(influence_on(t, model, batch));
+  }
+  bool reads_nothing = false;
+  const double minimum = minimum_loss_of(batch, [&](std::size_t row, std::size_t t) {
+    std::string bytes;
+    const auto add = [&](const std::vector<double>& influence, const std::vector<std::int32_t>& ids,
+                         std::size_t origin) {
+      const std::size_t length = influence.size() / batch.rows;
+      for (std::size_t i = 0; i < length; ++i) {
+        const std::size_t index = row * length + i;
+        if (influence[index] == 0.0) continue;
+        bytes += fmt::format("{} {} ", i - origin, index < ids.size() ? ids[index] : 0);
+      }
+    };
+    add(influences[t].target, batch.input, t);
+    bytes += '|';
+    add(influences[t].source, batch.source, 0);
+    reads_nothing = reads_nothing || bytes.size() == 1;
+    const std::size_t pixels = batch.pixels.size() / batch.rows;
+    append(bytes, batch.pixels, row * pixels, (row + 1) * pixels);
+    return bytes;
+  });
+  return reads_nothing ? std::numeric_limits<double>::infinity() : minimum;
+}
+
+/// Why a correct model may not reach a loss below the limit; empty without a reason.
+std::string capacity_limit(const CheckContext& context, double loss) {
+  if (!context.learning_limit.empty()) return context.learning_limit;
+  std::size_t values = 0;
+  for (const NamedTensor& each : context.copy(DType::float32).parameters) {
+    values += each.tensor.size();
+  }
+  if (values < context.batch.target_tokens) {
+    return fmt::format("it has {} parameters for {} labels", values, context.batch.target_tokens);
+  }
+  const double minimum = minimum_loss_of_read_tokens(context);
+  if (std::isfinite(minimum) && loss < minimum + learned) {
+    return fmt::format("the tokens that it reads for each label allow at best {:.4f}", minimum);
+  }
+  return "";
+}
+
 // ---- Gradients of all parameters.
 
 /// Threshold relative to the largest gradient. Smaller gradients count as 0 with rounding errors.
@@ -130,8 +203,8 @@ CheckResult overfit_batch(const CheckContext& context) {
                                     context.batch.rows, first, loss, steps - 1);
   if (minimum > 0.0) details += fmt::format(", the minimum is {:.4f}", minimum);
   if (loss < limit) return passed(details);
-  if (!context.learning_limit.empty()) {
-    return skipped(fmt::format("{}: {}", details, context.learning_limit));
+  if (const std::string limit_of_model = capacity_limit(context, loss); !limit_of_model.empty()) {
+    return skipped(fmt::format("{}: {}", details, limit_of_model));
   }
   return failed(fmt::format("{}, expected less than {:.4g}", details, limit));
 }
@@ -163,22 +236,9 @@ CheckResult parameters_have_gradients(const CheckContext& context) {
 }
 
 double minimum_loss(const Batch& batch, bool causal) {
-  std::map<std::string, std::map<std::int32_t, std::size_t>> counts_by_inputs;
-  for (std::size_t row = 0; row < batch.rows; ++row) {
-    for (std::size_t i = 0; i < batch.target_length; ++i) {
-      const std::int32_t label = batch.labels[row * batch.target_length + i];
-      if (label != no_label) ++counts_by_inputs[inputs_of_label(batch, row, i, causal)][label];
-    }
-  }
-  double nll = 0.0;
-  for (const auto& [inputs, counts] : counts_by_inputs) {
-    double total = 0.0;
-    for (const auto& [label, count] : counts) total += static_cast<double>(count);
-    for (const auto& [label, count] : counts) {
-      nll += static_cast<double>(count) * std::log(total / static_cast<double>(count));
-    }
-  }
-  return nll / static_cast<double>(std::max<std::size_t>(batch.target_tokens, 1));
+  return minimum_loss_of(batch, [&](std::size_t row, std::size_t position) {
+    return inputs_of_label(batch, row, position, causal);
+  });
 }
 
 }  // namespace tapestry

@@ -58,6 +58,15 @@ struct GradientDistance {
 /// or exists in only one of the steps.
 GradientDistance max_distance(const CheckedModel& model, const StepValues& a, const StepValues& b);
 
+/// The gradient of one position's weighted logits with respect to each token vector: its largest
+/// magnitude for each token, (rows, length); empty for a side that the model does not have.
+struct Influence {
+  std::vector<double> source, target;
+};
+
+/// The influence on the logits of target position t.
+Influence influence_on(std::size_t t, const CheckedModel& model, const Batch& batch);
+
 // ---- Batches made by selecting, reordering or padding the rows of another batch.
 
 /// The rows with these indices, in this order, padded to the longest selected row.

@@ -238,6 +238,54 @@ TEST_CASE("a check is skipped if it has nothing to compare or no expected value"
   CHECK(overfit_batch(context).status == CheckStatus::passed);
 }
 
+/// Predicts each token from the `read` tokens before it, without the source.
+Change reads_last_tokens(std::size_t read) {
+  return [read](CheckedModel& model) {
+    model.features = [read](const TokenVectors& vectors, const NetworkInput&, const Mode&) {
+      Tensor sum = vectors.target;
+      const std::size_t length = sum.shape()[1];
+      for (std::size_t i = 1; i < read && i < length; ++i) {
+        Shape padding = sum.shape();
+        padding[1] = i;
+        const Tensor earlier = slice(vectors.target, 1, 0, length - i);
+        const Tensor shifted = concat({Tensor::zeros(padding, sum.dtype()), earlier}, 1);
+        sum = sum + scale(shifted, 1.0 + static_cast<double>(i));
+      }
+      return sum;
+    };
+  };
+}
+
+TEST_CASE("overfit_batch is inconclusive for a model that reads too few tokens or is too small") {
+  for (const std::size_t read : {1, 2}) {
+    CAPTURE(read);
+    const CheckResult result = overfit_batch(tiny_context(reads_last_tokens(read)));
+    CHECK(result.status == CheckStatus::skipped);
+    CHECK_MESSAGE(contains(result.details, "the tokens that it reads"), result.details);
+  }
+  // A model that reads the same tokens and does not learn still fails.
+  const CheckResult stuck = overfit_batch(tiny_context([](CheckedModel& model) {
+    reads_last_tokens(1)(model);
+    model.loss = [whole = model.loss](const Tensor& features, const Ids& labels,
+                                      const CrossEntropyOptions& options) {
+      const Tensor loss = whole(features, labels, options);
+      return scale(loss, 0.0) + loss.detach();
+    };
+  }));
+  CHECK(stuck.status == CheckStatus::failed);
+
+  const CheckResult small = overfit_batch(tiny_context([](CheckedModel& model) {
+    blind(model);
+    model.parameters.erase(model.parameters.begin() + 1, model.parameters.end());
+    model.parameters[0].tensor = Tensor::zeros({2}, model.dtype()).set_requires_grad(true);
+    logits_changed([small = model.parameters[0].tensor](const Tensor& logits, auto&) {
+      return logits + sum(small);
+    })(model);
+  }));
+  CHECK(small.status == CheckStatus::skipped);
+  CHECK_MESSAGE(contains(small.details, "2 parameters for "), small.details);
+}
+
 TEST_CASE("checks of independence print the numbers of examples, positions and columns") {
   CheckContext context = tiny_context();
   const auto positions = [&](std::size_t rows, std::size_t padding) {
