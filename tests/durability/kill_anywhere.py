@@ -106,6 +106,8 @@ def kill_again_and_again(options, folder, rng, config):
         while not kill_once(run, reference, rng, tally):
             pass
         reference.check_finished(run)
+        last_line = (run.directory / "train.log").read_text().splitlines()[-1]
+        require("  done: " in last_line, f"{run.directory}: the log ends with {last_line}")
         shutil.rmtree(run.folder)
         tally.ended += 1
     print(f"{tally.kills:,} kills in {tally.ended:,} runs of {STEPS} steps, "

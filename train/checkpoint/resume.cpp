@@ -8,8 +8,10 @@
 #include <utility>
 
 #include "data/io/error.h"
+#include "data/io/utf8.h"
 #include "train/base/error.h"
 #include "train/base/format.h"
+#include "train/base/program.h"
 #include "train/checkpoint/arithmetic.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/config/error.h"
@@ -55,10 +57,21 @@ std::string remedy(const ConfigDifference& difference) {
                                            : "start a new run";
 }
 
-/// A text table with the columns key, checkpoint, config and how to permit the change.
-std::string table(const std::vector<ConfigDifference>& differences) {
+/// The arguments that give a key the value of the current config.
+std::string arguments_for(const ConfigDifference& difference) {
+  const auto rule = change_rule(difference.key);
+  if (rule != free && rule != with_permission) return remedy(difference);
+  std::string value = difference.current;
+  if (value.size() > 1 && value.front() == '"') value = value.substr(1, value.size() - 2);
+  value = fmt::format("{}={}", difference.key, format_argument(value));
+  return rule == free ? value : value + " " + remedy(difference);
+}
+
+/// A text table with the columns key, checkpoint, config and how to change the key.
+std::string table(const std::vector<ConfigDifference>& differences, const char* config_name,
+                  std::string (*how)(const ConfigDifference&)) {
   // Column widths, at least the widths of the headings.
-  std::size_t key = 3, checkpoint = 10, config = 6;
+  std::size_t key = 3, checkpoint = 10, config = std::string_view(config_name).size();
   for (const ConfigDifference& row : differences) {
     key = std::max(key, row.key.size());
     checkpoint = std::max(checkpoint, row.checkpoint.size());
@@ -68,9 +81,9 @@ std::string table(const std::vector<ConfigDifference>& differences) {
                         std::string_view d) {
     return fmt::format("\n  {:<{}}  {:<{}}  {:<{}}  {}", a, key, b, checkpoint, c, config, d);
   };
-  std::string text = line("key", "checkpoint", "config", "to change it");
+  std::string text = line("key", "checkpoint", config_name, "to change it");
   for (const ConfigDifference& row : differences) {
-    text += line(row.key, row.checkpoint, row.current, remedy(row));
+    text += line(row.key, row.checkpoint, row.current, how(row));
   }
   return text;
 }
@@ -126,11 +139,35 @@ void require_longer_decay(const std::string& run, const Config& before, const Co
                         steps)}});
 }
 
-/// train.steps of the config.yaml in a run directory; nullopt if it cannot be read.
-std::optional<std::size_t> steps_in_directory(const std::string& run_dir) try {
-  return load_config((std::filesystem::path(run_dir) / "config.yaml").string()).train.steps;
-} catch (const ConfigError&) {
-  return std::nullopt;
+/// A warning about differences between config.yaml of the run directory and the checkpoint, in keys
+/// that the request does not change: the config of the checkpoint is used.
+std::optional<std::string> warning_about_file(const ResumePlan& plan) {
+  const auto file = std::filesystem::path(plan.before.train.run_dir) / "config.yaml";
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) return std::nullopt;
+  const std::string name = escaped(file.string());
+  try {
+    Config written = load_config(file.string());
+    written.train.run_dir = plan.before.train.run_dir;
+    // As in config_to_resume_with(): 0 means train.steps.
+    if (written.schedule.decay_steps == 0) {
+      written.schedule.decay_steps = plan.before.schedule.decay_steps;
+    }
+    auto differences = compare_configs(with_process_settings(plan.before, written), written);
+    const auto requested = compare_configs(plan.before, plan.config);
+    std::erase_if(differences, [&](const ConfigDifference& each) {
+      return std::ranges::find(requested, each.key, &ConfigDifference::key) != requested.end();
+    });
+    if (differences.empty()) return std::nullopt;
+    return fmt::format("{} is not used: the run continues with the config of its checkpoint{}",
+                       name, table(differences, "config.yaml", arguments_for));
+  } catch (const ConfigError& error) {
+    const std::string_view problem = error.what();
+    return fmt::format(
+        "{} is not used: the run continues with the config of its checkpoint; the file has an "
+        "error: {}",
+        name, problem.substr(0, problem.find('\n')));
+  }
 }
 
 }  // namespace
@@ -160,7 +197,7 @@ ConfigChanges sort_changes(const std::string& run, const std::vector<ConfigDiffe
     throw ConfigError({{.place = {.file = run},
                         .message = "the config differs from the checkpoint in keys that affect "
                                    "the run" +
-                                   table(rejected),
+                                   table(rejected, "config", remedy),
                         .hint = "resume with the saved config, or follow the last column"}});
   }
   return changes;
@@ -173,6 +210,7 @@ ResumePlan plan_resume(const RunDirectory& directory, NewestCheckpoint checkpoin
   plan.before.train.run_dir = directory.path().string();
   plan.config = config_to_resume_with(request, plan.before);
   require_allowed_changes(plan, request);
+  if (request.config.empty()) plan.unused_file = warning_about_file(plan);
   return plan;
 }
 
@@ -192,20 +230,21 @@ void require_allowed_changes(ResumePlan& plan, const ResumeRequest& request) {
   require_longer_decay(before.train.run_dir, before, config);
 }
 
-std::string reason_of_end(const ResumePlan& plan) {
-  const TrainOptions& options = plan.config.train;
-  if (has_pending_validation(plan.checkpoint.arrays) || options.epochs != 0) return "";
-  if (plan.checkpoint.step >= options.steps) {
-    const std::string done = format_count(plan.checkpoint.step);
+namespace {
+
+std::string reason_of_end(const NewestCheckpoint& checkpoint, const TrainOptions& options) {
+  if (has_pending_validation(checkpoint.arrays) || options.epochs != 0) return "";
+  if (checkpoint.step >= options.steps) {
+    const std::string done = format_count(checkpoint.step);
     const std::string steps = format_count(options.steps);
-    return plan.checkpoint.step == options.steps
+    return checkpoint.step == options.steps
                ? fmt::format("{} of {} steps; to continue, set a larger train.steps=N", done, steps)
                : fmt::format(
                      "it has done {} steps, and train.steps is {}; to continue, set a larger "
                      "train.steps=N",
                      done, steps);
   }
-  const std::uint64_t without_best = validations_since_best(plan.checkpoint.arrays);
+  const std::uint64_t without_best = validations_since_best(checkpoint.arrays);
   if (options.patience > 0 && without_best >= options.patience) {
     return fmt::format(
         "{} validations without improvement; to continue, set a larger train.patience=N",
@@ -214,20 +253,22 @@ std::string reason_of_end(const ResumePlan& plan) {
   return "";
 }
 
-std::vector<std::string> warnings_of_fallback(const ResumePlan& plan) {
+}  // namespace
+
+std::string reason_of_end(const ResumePlan& plan) {
+  return reason_of_end(plan.checkpoint, plan.config.train);
+}
+
+bool was_finished(const ResumePlan& plan) {
+  return !reason_of_end(plan.checkpoint, plan.before.train).empty();
+}
+
+std::vector<std::string> warnings_of(const ResumePlan& plan) {
   std::vector<std::string> warnings;
   for (const auto& rejected : plan.checkpoint.rejected) {
     warnings.push_back(fmt::format("{}; an older checkpoint is used", rejected.reason));
   }
-  if (warnings.empty() || plan.config.train.epochs != 0) return warnings;
-  const std::size_t steps = plan.config.train.steps;
-  const auto latest = steps_in_directory(plan.before.train.run_dir);
-  if (latest && *latest != steps && steps == plan.before.train.steps) {
-    warnings.push_back(
-        fmt::format("train.steps is {}, from the older checkpoint, but was {}; to restore it, add "
-                    "train.steps={}",
-                    steps, *latest, *latest));
-  }
+  if (plan.unused_file) warnings.push_back(*plan.unused_file);
   return warnings;
 }
 

@@ -52,6 +52,9 @@ struct ResumePlan {
   Config before{};  ///< the config of the checkpoint
   Config config{};
   ConfigChanges changes{};
+  /// Of a run that is resumed without a config file: warning that its config.yaml differs from the
+  /// checkpoint, with the keys and how to change them.
+  std::optional<std::string> unused_file{};
 };
 
 /// Plans how to resume a run from its newest checkpoint. If the config has train.epochs, call
@@ -72,8 +75,11 @@ void require_allowed_changes(ResumePlan& plan, const ResumeRequest& request);
 /// The reason why no steps are left to train, such as "12 of 12 steps"; empty if steps are left.
 std::string reason_of_end(const ResumePlan& plan);
 
-/// Warnings about newer checkpoints that were skipped.
-std::vector<std::string> warnings_of_fallback(const ResumePlan& plan);
+/// Whether no steps were left to train with the config of the checkpoint.
+bool was_finished(const ResumePlan& plan);
+
+/// Warnings about newer checkpoints that were skipped, and ResumePlan::unused_file.
+std::vector<std::string> warnings_of(const ResumePlan& plan);
 
 /// Changes that affect the results, one line each, for the log and the history: permitted changes
 /// of the config, a reset optimizer state, a restarted epoch, different arithmetic in this process.

@@ -148,14 +148,17 @@ std::vector<std::string> RunDirectory::save(std::uint64_t step, const ArrayStore
   }
   rename_folder(checkpoint_path(step), files_);
   write_checkpoint(checkpoint_path(step), arrays, files_);
-  try {
-    return prune(step, retention);
-  } catch (const CheckpointError& error) {  // the folder could not be listed
-    return {error.what()};
-  } catch (const std::bad_alloc&) {
-    return {
-        fmt::format("{}: no memory for a list of the checkpoints", escaped(checkpoints_.string()))};
-  }
+  return delete_old(step, retention);
+}
+
+std::vector<std::string> RunDirectory::delete_old(std::uint64_t newest,
+                                                  const Retention& retention) try {
+  return prune(newest, retention);
+} catch (const CheckpointError& error) {  // the folder could not be listed
+  return {error.what()};
+} catch (const std::bad_alloc&) {
+  return {
+      fmt::format("{}: no memory for a list of the checkpoints", escaped(checkpoints_.string()))};
 }
 
 void RunDirectory::probe(std::uint64_t bytes, std::uint64_t other_files) const {
@@ -177,8 +180,7 @@ RunDirectory::StrayTemporaries RunDirectory::remove_stray_temporaries() {
     for (const std::string& name : file_names(folder)) {
       if (!is_temporary_name(name)) continue;
       try {
-        remove_file(folder / name, files_);
-        strays.removed.push_back(folder / name);
+        if (remove_abandoned(folder / name, files_)) strays.removed.push_back(folder / name);
       } catch (const OutputError& error) {
         strays.problems.emplace_back(error.what());
       }

@@ -84,15 +84,19 @@ class RunDirectory {
   std::optional<NewestCheckpoint> read_newest(const Requirement& require =
                                                   [](std::uint64_t, const ArrayStore&) {}) const;
 
-  /// Writes a checkpoint durably, then deletes checkpoints that `retention` does not keep. Neither
-  /// counts nor deletes checkpoints of later steps, which are damaged or belong to an abandoned
-  /// continuation of the run. Renames a folder at the path of the checkpoint to NAME.folder.
+  /// Writes a checkpoint durably, then calls delete_old(). Renames a folder at the path of the
+  /// checkpoint to NAME.folder.
   ///
-  /// returns  reasons why old checkpoints could not be deleted after the new checkpoint was written
+  /// returns  the result of delete_old()
   /// throws   OutputError if the checkpoint was not written; std::invalid_argument if keep_last is
   ///          0.
   std::vector<std::string> save(std::uint64_t step, const ArrayStore& arrays,
                                 const Retention& retention);
+
+  /// Deletes checkpoints that `retention` does not keep. Neither counts nor deletes checkpoints of
+  /// steps later than `newest`, which are damaged or belong to an abandoned continuation of the
+  /// run. Returns reasons why checkpoints could not be deleted.
+  std::vector<std::string> delete_old(std::uint64_t newest, const Retention& retention);
 
   /// Checks whether the disk has space for a checkpoint of this size, and inodes for the checkpoint
   /// and `other_files` new files. Throws OutputError.

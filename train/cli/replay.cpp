@@ -28,7 +28,11 @@
 #include "train/cli/command.h"
 #include "train/cli/open_trained.h"
 #include "train/config/config.h"
+#include "train/config/error.h"
+#include "train/config/fields.h"
 #include "train/config/load.h"
+#include "train/config/reader.h"
+#include "train/config/yaml_text.h"
 #include "train/loop/memory_need.h"
 #include "train/loop/step.h"
 #include "train/models/run_data.h"
@@ -84,27 +88,62 @@ Start find_start(const RunDirectory& directory, std::uint64_t step) {
   return start;
 }
 
-/// Warns about each change of the run that makes the config of the replay differ from the config
-/// at the step. A replay from a checkpoint lacks the changes between checkpoint and step. A replay
-/// from the initial values uses the newest config, so every change counts. Lines of the history are
-/// "step 12: changed ...". Lines about skipped steps do not count: a replay skips them again.
-///
-/// returns  whether there are such changes
-bool warn_of_changes(const Start& start, std::uint64_t step) {
-  bool found = false;
+/// A permitted change of a config key, from the history of a run.
+struct KeyChange {
+  std::uint64_t step = 0;  ///< the last step before the change
+  std::string key, before, after;
+};
+
+/// "step 12: changed KEY: BEFORE -> AFTER"; nullopt for other lines.
+std::optional<KeyChange> parse_change(std::uint64_t step, std::string_view event) {
+  constexpr std::string_view begin = "changed ", arrow = " -> ";
+  const std::size_t colon = event.find(": "), middle = event.find(arrow);
+  if (!event.starts_with(begin) || colon == event.npos || middle == event.npos) return std::nullopt;
+  const std::string key(event.substr(begin.size(), colon - begin.size()));
+  if (!find_field(key)) return std::nullopt;
+  return KeyChange{.step = step,
+                   .key = key,
+                   .before = std::string(event.substr(colon + 2, middle - colon - 2)),
+                   .after = std::string(event.substr(middle + arrow.size()))};
+}
+
+/// Sets a key to a value of a history, as YAML text.
+void set_key(Config& config, const std::string& key, const std::string& value) {
+  Diagnostics errors;
+  const std::size_t dot = key.find('.');
+  YamlText text("history of the run",
+                fmt::format("{}:\n  {}: {}\n", key.substr(0, dot), key.substr(dot + 1), value),
+                errors);
+  ConfigReader(config, errors).read(text, std::nullopt);
+  errors.throw_if_any();
+}
+
+/// Whether a line of a history only names an effect that a replay computes itself.
+bool is_replayed(std::string_view event) {
+  return event.ends_with("which is skipped") || event == "the optimizer state is reset" ||
+         event == "continues with the first batch of an epoch";
+}
+
+/// The changes of keys that the config of the start lacks, or of a replay from the initial values
+/// all changes, in order. Warns about other changes that make the replay differ from the run.
+std::vector<KeyChange> find_changes(const Start& start, std::uint64_t step) {
+  std::vector<KeyChange> changes;
   const std::string all = saved_history(start.newest);
   const std::string known = start.snapshot ? saved_history(*start.snapshot) : "";
   std::istringstream lines(all.starts_with(known) ? all.substr(known.size()) : all);
   for (std::string line; std::getline(lines, line);) {
     std::uint64_t at = 0;
-    std::string word;
-    if (!(std::istringstream(line) >> word >> at) || line.ends_with("which is skipped")) continue;
-    if (start.snapshot && at >= step) continue;
-    found = true;
-    warn(fmt::format("the replay uses the config from {} this change of the run: {}",
-                     start.snapshot ? "before" : "after", escaped(line)));
+    std::string word, event;
+    if (!(std::istringstream(line) >> word >> at)) continue;
+    event = line.substr(std::min(line.find(": "), line.size() - 2) + 2);
+    if (is_replayed(event) || (start.snapshot && at >= step)) continue;
+    if (const auto change = parse_change(at, event)) {
+      changes.push_back(*change);
+    } else {
+      warn(fmt::format("the replay lacks this change of the run: {}", escaped(line)));
+    }
   }
-  return found;
+  return changes;
 }
 
 template <class T>
@@ -232,9 +271,7 @@ ArrayStore record_step(StepComputer& computer, bool activations, RunStep& step) 
 /// Compares the parameters after each step with the digests that the run has recorded.
 class DigestCheck {
  public:
-  /// has_changed  true if the run was changed after the start of the replay; disables the check
-  DigestCheck(const RunDirectory& directory, const Parameters& parameters, bool has_changed) {
-    if (has_changed) return;
+  DigestCheck(const RunDirectory& directory, const Parameters& parameters) {
     table_ = read_digests(read_events_file(directory.path()));
     if (table_.steps.empty() || table_.names == digest_names(parameters)) return;
     warn(fmt::format("{} is not compared: its digests are of other tensors", events_file_name));
@@ -324,9 +361,15 @@ bool report_comparison(const RunDirectory& directory, const StepComputer& comput
 }
 
 /// The config of the start, with the overrides of data files that have moved.
-Config replay_config(const Arguments& arguments, const RunDirectory& directory,
-                     const Start& start) {
-  Config config = with_other_data(arguments.run, saved_config(start.origin()), arguments.overrides);
+Config replay_config(const Arguments& arguments, const RunDirectory& directory, const Start& start,
+                     const std::vector<KeyChange>& changes) {
+  Config config = saved_config(start.origin());
+  if (!start.snapshot) {
+    for (auto change = changes.rbegin(); change != changes.rend(); ++change) {
+      set_key(config, change->key, change->before);
+    }
+  }
+  config = with_other_data(arguments.run, config, arguments.overrides);
   config.train.steps = saved_config(start.newest).train.steps;  // may have been raised since
   if (arguments.step > config.train.steps) {
     throw UsageError(fmt::format("--step: found {}, expected a step of the run, which has {}",
@@ -340,14 +383,49 @@ Config replay_config(const Arguments& arguments, const RunDirectory& directory,
   return config;
 }
 
-/// Puts the computer into the state at the start.
-void restore(const Start& start, StepComputer& computer) {
-  const Config& config = computer.config();
-  if (start.snapshot) {
-    computer.restore(*start.snapshot);
-  } else if (!config.train.initialize_from.empty()) {
-    computer.initialize(*load_initial_state(config).model);
+/// The data and the state of a run between two changes of its config.
+struct Segment {
+  Segment(const Config& config, const Start& start)
+      : data(load_same_corpus(config, start.origin(), {})),
+        computer(fitting(config, data.corpus), data.corpus) {}
+
+  static const Config& fitting(const Config& config, const Corpus& corpus) {
+    require_memory_for_model(config, corpus, read_available_memory());
+    return config;
   }
+
+  ResumedCorpus data;
+  StepComputer computer;
+};
+
+/// A run at the start of the replay.
+std::unique_ptr<Segment> begin(const Config& config, const Start& start) {
+  auto segment = std::make_unique<Segment>(config, start);
+  if (start.snapshot) {
+    segment->computer.restore(*start.snapshot);
+  } else if (!config.train.initialize_from.empty()) {
+    segment->computer.initialize(*load_initial_state(config).model);
+  }
+  return segment;
+}
+
+/// Computes the steps before `step`, and changes the config where the run has changed it.
+void compute_steps_before(std::uint64_t step, const std::vector<KeyChange>& changes, Config config,
+                          const Start& start, std::unique_ptr<Segment>& segment,
+                          DigestCheck& check) {
+  for (std::size_t i = 0; i < changes.size() && changes[i].step < step;) {
+    const std::uint64_t last = changes[i].step;
+    compute_steps_before(segment->computer, last + 1, check);
+    for (; i < changes.size() && changes[i].step == last; ++i) {
+      set_key(config, changes[i].key, changes[i].after);
+      inform(fmt::format("after step {}: {}: {}", last, changes[i].key, changes[i].after));
+    }
+    const ArrayStore state = segment->computer.snapshot();
+    segment.reset();
+    segment = std::make_unique<Segment>(config, start);
+    segment->computer.resume(state);
+  }
+  compute_steps_before(segment->computer, step, check);
 }
 
 ExitCode run(Arguments arguments) {
@@ -357,18 +435,16 @@ ExitCode run(Arguments arguments) {
   require_new_file(arguments.output, "choose another name with --output, or delete the file");
   const RunDirectory directory = find_run(arguments.run);
   const Start start = find_start(directory, arguments.step);
-  const Config config = replay_config(arguments, directory, start);
+  const std::vector<KeyChange> changes = find_changes(start, arguments.step);
+  const Config config = replay_config(arguments, directory, start, changes);
   apply_process_settings(config.train, saved_arithmetic(start.origin()));
-  const bool has_changed = warn_of_changes(start, arguments.step);
-  const ResumedCorpus data = load_same_corpus(config, start.origin(), {});
-  require_memory_for_model(config, data.corpus, read_available_memory());
-  StepComputer computer(config, data.corpus);
-  restore(start, computer);
+  std::unique_ptr<Segment> segment = begin(config, start);
   inform(fmt::format("computing steps {} to {} again, from {}", start.step + 1, arguments.step,
                      start.snapshot ? escaped(directory.checkpoint_path(start.step).string())
                                     : std::string("the initial values")));
-  DigestCheck check(directory, computer.model().parameters, has_changed);
-  compute_steps_before(computer, arguments.step, check);
+  DigestCheck check(directory, segment->computer.model().parameters);
+  compute_steps_before(arguments.step, changes, config, start, segment, check);
+  StepComputer& computer = segment->computer;
   RunStep step;
   const ArrayStore snapshot = record_step(computer, !arguments.no_activations, step);
   check.add(computer);

@@ -20,6 +20,7 @@
 #include "train/base/format.h"
 #include "train/base/program.h"
 #include "train/checkpoint/open_run.h"
+#include "train/checkpoint/run_state.h"
 #include "train/config/config.h"
 #include "train/config/difference.h"
 #include "train/config/error.h"
@@ -131,7 +132,15 @@ LoadedRun load_new_run(Config config, const RunOptions& options, ProcessGroup& g
   DataOptions& data = run.config.data;
   group.on_rank_0([&] {
     require_no_files(run.directory);
-    if (!options.fresh) require_no_run(run.directory);
+    if (options.fresh) return;
+    try {
+      require_no_run(run.directory);
+    } catch (const ConfigError& error) {
+      if (!options.dry_run) throw;
+      const Diagnostic& found = error.diagnostics().front();
+      warn(
+          fmt::format("{} {}; without --dry-run, {}", found.place.file, found.message, found.hint));
+    }
   });
   if (group.any_process(uses_cache(data)) && !options.dry_run) {
     group.on_rank_0([&] { prepare_cache_of_new_run(run, options.fresh); });
@@ -247,18 +256,22 @@ void prepare_cache_of_resumed_run(DataOptions& data, RunDirectory& directory, bo
   });
 }
 
-/// Whether no step is left to train and, except in a dry run, no average to compute.
+/// Whether no step is left to train and, except in a dry run, nothing of the end of the run, such
+/// as its average: a process may be killed between its last checkpoint and its end.
 bool is_finished(const RunDirectory& directory, const ResumePlan& plan, const RunOptions& options,
                  ProcessGroup& group) {
   if (reason_of_end(plan).empty()) return false;
-  const bool lacks_average = lacks_final_average(directory, plan.config, plan.checkpoint.step);
-  return !group.any_process(lacks_average) || options.dry_run;
+  const bool lacks_end =
+      group.is_rank_0() &&
+      (lacks_final_average(directory, plan.config, plan.checkpoint.step) ||
+       (was_finished(plan) && read_run_state(directory.path()).phase != RunPhase::finished));
+  return !group.any_process(lacks_end) || options.dry_run;
 }
 
 /// Prints why the run is finished.
 void report_finished(const RunDirectory& directory, const ResumePlan& plan,
                      const RunOptions& options, const ProcessGroup& group) {
-  for (const std::string& warning : warnings_of_fallback(plan)) warn(warning);
+  for (const std::string& warning : warnings_of(plan)) warn(warning);
   if (options.quiet || !group.is_rank_0()) return;
   const std::uint64_t step = plan.checkpoint.step;
   std::string text =
@@ -279,7 +292,7 @@ std::vector<std::string> restore(LoadedRun& run, Trainer& trainer) {
   ResumePlan& plan = *run.resumed;
   trainer.resume(plan.checkpoint.arrays);
   std::vector<std::string> lines;
-  for (const std::string& warning : warnings_of_fallback(plan)) {
+  for (const std::string& warning : warnings_of(plan)) {
     lines.push_back("warning: " + warning);
   }
   lines.push_back(fmt::format("resuming {} at step {} of {}", run.directory.path().string(),

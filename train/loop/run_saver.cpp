@@ -69,6 +69,15 @@ void RunSaver::save_as_scheduled(bool last) {
 
 void RunSaver::save(bool last) { begin({.last = last}); }
 
+void RunSaver::complete() {
+  finish();
+  if (saved_step_ != run_.state.step) return save(true);
+  if (!group_.is_rank_0()) return;
+  deletion_problems_ =
+      directory_.delete_old(run_.state.step, kept_checkpoints(run_.state, run_.config.train));
+  report_deletion_problems();
+}
+
 void RunSaver::save_on_request(bool last) {
   collect();
   if (saved_step_ == run_.state.step) return report_requested_save();
@@ -245,12 +254,16 @@ std::string RunSaver::newest_checkpoint() const try {
 
 void RunSaver::report_saved(const Save& save) {
   saved_step_ = save.step;
+  report_deletion_problems();
+  progress_.checkpoint(save.step, directory_.checkpoint_path(save.step).string());
+  if (save.requested) report_requested_save();
+}
+
+void RunSaver::report_deletion_problems() {
   for (const std::string& problem : std::exchange(deletion_problems_, {})) {
     if (!reported_problems_.insert(problem).second) continue;
     progress_.message("warning: old checkpoint not deleted: " + problem);
   }
-  progress_.checkpoint(save.step, directory_.checkpoint_path(save.step).string());
-  if (save.requested) report_requested_save();
 }
 
 void RunSaver::report_requested_save() {

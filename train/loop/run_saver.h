@@ -55,6 +55,10 @@ class RunSaver {
   /// as for save_as_scheduled().
   void save(bool last);
 
+  /// Saves the last state of this process unless it is saved; then deletes the old checkpoints that
+  /// an earlier process left when it was killed. Errors are as for save_as_scheduled().
+  void complete();
+
   /// Begins a save that a signal requested, unless this step is saved or is being saved, and logs
   /// when it is written.
   void save_on_request(bool last);
@@ -125,6 +129,7 @@ class RunSaver {
   std::string newest_checkpoint() const;
   ArrayStore choose_rollback_target(const std::string& found) const;
   void report_saved(const Save& save);
+  void report_deletion_problems();
   void report_requested_save();
   Clock::duration elapsed_time(const Save& save) const;
 

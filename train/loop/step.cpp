@@ -151,6 +151,15 @@ void StepComputer::restore(const ArrayStore& snapshot) {
   restored_digest_ = digest_of_shard_states(snapshot);
 }
 
+void StepComputer::resume(const ArrayStore& snapshot) {
+  const bool other_batches = has_other_batches(saved_config(snapshot), config_);
+  restore(snapshot);
+  const std::size_t batch = state_.position.batch;
+  if (batch >= batches_per_epoch() || (other_batches && batch > 0)) {
+    state_.position = {.epoch = state_.position.epoch + 1, .batch = 0};
+  }
+}
+
 std::vector<std::string> StepComputer::initialize(const TrainedModel& from) {
   state_.run_id = make_run_id(config_, corpus_, from.model.get());
   auto lines =

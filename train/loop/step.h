@@ -120,6 +120,11 @@ class StepComputer {
   /// throws  CheckpointError; the state is then unchanged.
   void restore(const ArrayStore& snapshot);
 
+  /// Restores the state of `snapshot` for the config of this object, which the user may have
+  /// changed: with other batches, an epoch that has begun cannot continue, and the next epoch
+  /// begins. throws as restore().
+  void resume(const ArrayStore& snapshot);
+
   /// Loads the parameters of a pretrained model, see load_pretrained(); returns its lines.
   std::vector<std::string> initialize(const TrainedModel& from);
 

@@ -85,8 +85,8 @@ Trainer::Trainer(Config config, const Corpus& corpus, RunDirectory& directory, P
       saver_(computer_.parts(), computer_.shards(), directory, progress, group, time_use_) {}
 
 void Trainer::resume(const ArrayStore& snapshot) {
-  const Config before = saved_config(snapshot);  // all that can fail comes before restore()
-  computer_.restore(snapshot);
+  const Config before = saved_config(snapshot);
+  computer_.resume(snapshot);
   saver_.mark_as_saved();
   if (!finished()) state_.revert_end_rows();
   const bool metric_changed = before.train.best_metric != config_.train.best_metric ||
@@ -96,13 +96,6 @@ void Trainer::resume(const ArrayStore& snapshot) {
     state_.best_value = std::numeric_limits<double>::infinity();
     state_.best_step.reset();
     state_.validations_since_best = 0;
-  }
-  // With another batch size or other data, permitted by the user, an epoch that has begun cannot
-  // continue: the next epoch begins.
-  const bool other_batches = has_other_batches(before, config_);
-  const std::size_t batch = state_.position.batch;
-  if (batch >= computer_.batches_per_epoch() || (other_batches && batch > 0)) {
-    state_.position = {.epoch = state_.position.epoch + 1, .batch = 0};
   }
 }
 
@@ -119,6 +112,12 @@ void Trainer::add_to_history(const std::string& event) {
 }
 
 bool Trainer::finished() const { return state_.step >= config_.train.steps || out_of_patience(); }
+
+std::string Trainer::best_in_words() const {
+  if (!state_.best_step) return "";
+  return fmt::format("best validation: {} {:.4f} at step {}", config_.train.best_metric,
+                     state_.best_value, format_count(*state_.best_step));
+}
 
 bool Trainer::out_of_patience() const {
   return config_.train.patience > 0 && state_.validations_since_best >= config_.train.patience;
@@ -207,8 +206,7 @@ void Trainer::finish_interrupted_iteration() {
 /// Saves the last state of this process and, if the run is finished, writes its average and report.
 /// Returns false if a process was interrupted while averaging.
 bool Trainer::finish_run() {
-  saver_.finish();
-  if (saver_.saved_step() != state_.step) saver_.save(true);
+  saver_.complete();
   recorder_.add_time(true);
   const bool is_complete =
       !finished() || state_.validation_pending || !group_.any_process(!average_last_checkpoints());

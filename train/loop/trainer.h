@@ -85,6 +85,8 @@ class Trainer {
   RunEnd run(Interruptions interruptions = {});
 
   bool finished() const;
+  /// "best validation: loss 2.1334 at step 300"; empty without a validation.
+  std::string best_in_words() const;
   std::uint64_t step() const { return state_.step; }
   const std::string& run_id() const { return state_.run_id; }
   const Config& config() const { return config_; }

@@ -106,7 +106,7 @@ TEST_CASE("plan_resume() plans a resume with different settings") {
   CHECK(test::contains(reason_of_end(same), "steps"));
   CHECK(same.changes.free.empty());
   CHECK(describe_effects(same).empty());
-  CHECK(warnings_of_fallback(same).empty());
+  CHECK(warnings_of(same).empty());
 
   const ResumePlan longer = plan({.overrides = {"train.steps=9999"}});
   CHECK(longer.config.train.steps == 9999);

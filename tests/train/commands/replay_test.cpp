@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <regex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/train/kinds.h"
@@ -156,25 +157,64 @@ TEST_CASE("steps that the run skipped because of non-finite values are skipped a
   CHECK(contains(done.out, "; not finite: the weights are unchanged\n"));
 }
 
-TEST_CASE("a run that changed between the checkpoint and the step causes a warning") {
-  const TrainedWorkplace work;
-  work.out("train tiny.yaml train.run_dir=kept train.keep_last=100");
-  work.out("train --resume kept train.steps=20 model.dropout=0.1 --allow-change model.dropout");
-  const auto warnings = [&](const std::string& step) {
-    Outcome done;
-    replayed(work, step, done, "kept");
-    return done.err;
-  };
-  const std::string change = ": step 12: changed model.dropout";
-  CHECK(contains(warnings("14"),
-                 "the replay uses the config from before this change of the run" + change));
-  CHECK(!contains(warnings("16"), "changed"));  // from step 15
-  CHECK(!contains(warnings("12"), "changed"));
-  for (std::uint64_t step = 1; step < 20; ++step) {
-    std::filesystem::remove(work / work.checkpoint(step, "kept"));
+/// A run with changes after steps 12 and 16, that keeps all of its checkpoints.
+struct ChangedRun : TrainedWorkplace {
+  ChangedRun() {
+    out("train tiny.yaml train.run_dir=kept train.keep_last=100 train.save_every=4 "
+        "schedule.kind=cosine schedule.decay_steps=30");
+    out("train --resume kept train.steps=16 model.dropout=0.1 train.batch_size=8 "
+        "schedule.learning_rate=0.003 --allow-change model.dropout --allow-change "
+        "train.batch_size --allow-change schedule.learning_rate");
+    out("train --resume kept train.steps=20 optimizer.kind=sgd data.train_size=40 --allow-change "
+        "optimizer.kind --allow-change data.train_size");
   }
-  CHECK(contains(warnings("3"),
-                 "the replay uses the config from after this change of the run" + change));
+  /// Removes the checkpoints of all steps but the last and `step`.
+  void keep(std::uint64_t step) const {
+    for (std::uint64_t each = 1; each < 20; ++each) {
+      if (each != step) std::filesystem::remove(*this / checkpoint(each, "kept"));
+    }
+  }
+};
+
+TEST_CASE("a replay computes each step with the config that the run had at the step") {
+  // from  the checkpoint that a replay starts from; 0: the initial values
+  for (const std::uint64_t from : {0, 4, 12, 16}) {
+    CAPTURE(from);
+    const ChangedRun work;
+    work.keep(from);
+    for (const std::uint64_t step : {3, 12, 13, 16, 17, 19, 20}) {
+      if (step <= from) continue;
+      CAPTURE(step);
+      Outcome done;
+      const ArrayStore replay = replayed(work, std::to_string(step), done, "kept");
+      CHECK_FALSE(contains(done.err, "warning"));
+      const std::string config = replay.get_text("config");
+      CHECK(contains(config, step <= 12 ? "batch_size: 4\n" : "batch_size: 8\n"));
+      CHECK(contains(config, step <= 16 ? "train_size: 22\n" : "train_size: 40\n"));
+      if (step == 20) CHECK(contains(done.out, ", bit by bit\n"));
+    }
+  }
+}
+
+TEST_CASE("a replay whose weights differ from the recorded digests ends with exit code 1") {
+  const ChangedRun work;
+  work.keep(4);
+  // The history of the newest checkpoint has another value.
+  const ArrayStore last = read_checkpoint(work / work.checkpoint(20, "kept"));
+  const std::string history = last.get_text("train/history");
+  REQUIRE(contains(history, "train.batch_size: 4 -> 8"));
+  ArrayStore changed;
+  for (const auto& [name, array] : last) {
+    if (name != "train/history") changed.put(name, StoredArray(array));
+  }
+  changed.put_text("train/history", std::regex_replace(history, std::regex("4 -> 8"), "4 -> 2"));
+  write_checkpoint(work / work.checkpoint(20, "kept"), changed);
+  for (const auto& [step, code] : {std::pair("12", 0), {"13", 1}}) {
+    const Outcome done =
+        work.run(fmt::format("replay kept --step {} --output step-{}.h5", step, step));
+    CHECK(done.code == code);
+    if (code == 1) check_words(done.err, {"the weights after step 13 differ from the run"});
+  }
 }
 
 TEST_CASE("mistakes on the command line of replay are rejected") {

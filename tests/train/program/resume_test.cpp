@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <regex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autograd/instruction_set.h"
@@ -10,6 +12,7 @@
 #include "tests/train/program.h"
 #include "train/checkpoint/arithmetic.h"
 #include "train/checkpoint/checkpoint_file.h"
+#include "train/checkpoint/run_directory.h"
 
 /// How the program resumes a run, and what may have changed since.
 namespace tapestry {
@@ -19,6 +22,7 @@ namespace fs = std::filesystem;
 using test::check_rejected;
 using test::check_words;
 using test::contains;
+using test::Outcome;
 using test::TinyWorkplace;
 using test::TrainedWorkplace;
 using test::Workplace;
@@ -87,6 +91,63 @@ TEST_CASE("a finished run is unchanged, regardless of its leftovers and lock") {
                  "it has done 12 steps, and train.steps is 10"));
 }
 
+TEST_CASE("a run that was killed between its last checkpoint and its end is completed") {
+  const TrainedWorkplace work;
+  const std::string log = work.read("runs/tiny/train.log"), last = work.checkpoint(12);
+  const std::string checkpoint = work.read(last), metrics = work.read("runs/tiny/metrics.csv");
+  const auto steps = RunDirectory(work / "runs/tiny").steps();
+  const std::vector<std::string> leftovers{"runs/tiny/.report.html.tmp-1-0",
+                                           "runs/tiny/checkpoints/.step-00000012.h5.tmp-1-0",
+                                           work.checkpoint(1)};
+  for (const std::string& name : leftovers) work.write(name, "of a killed process");
+  work.write("runs/tiny/report.html", "in progress");
+  work.write("runs/tiny/train.log", log.substr(0, log.find("done: ") - 21));
+  CHECK(contains(work.out("runs"), "stopped"));
+  const std::string completed = work.out("train --resume runs/tiny train.report_every=1");
+  check_words(completed, {"resuming runs/tiny at step 12 of 12", "\ndone: 12 steps; next: "});
+  for (const std::string& name : leftovers) CHECK_FALSE(work.has(name));
+  CHECK(RunDirectory(work / "runs/tiny").steps() == steps);
+  CHECK(contains(work.read("runs/tiny/report.html"), "<html"));
+  CHECK(contains(work.out("runs"), "finished"));
+  CHECK(work.read(last) == checkpoint);
+  CHECK(work.read("runs/tiny/metrics.csv") == metrics);
+  CHECK(contains(work.run("train --resume runs/tiny").out, "runs/tiny is finished: "));
+}
+
+TEST_CASE("edits of config.yaml in a run are not used, which a warning says with the way out") {
+  const TrainedWorkplace work;
+  const std::string file = "runs/tiny/config.yaml", text = work.read(file);
+  const auto edit = [&](const std::vector<std::pair<std::string, std::string>>& keys) {
+    std::string edited = text;
+    for (const auto& [key, value] : keys) {
+      edited = std::regex_replace(edited, std::regex("\n  " + key + ": [^\n]*"),
+                                  "\n  " + key + ": " + value);
+    }
+    work.write(file, edited);
+  };
+  edit({{"dropout", "0.375"}, {"steps", "14"}, {"num_heads", "4"}});
+  const Outcome finished = work.run("train --resume runs/tiny");
+  CHECK(finished.code == 0);
+  CHECK(contains(finished.out, "is finished: 12 of 12"));
+  check_words(finished.err, {"warning: runs/tiny/config.yaml is not used", "\n  train.steps ",
+                             "  train.steps=14\n", " 0.375 ",
+                             "  model.dropout=0.375 --allow-change model.dropout\n",
+                             "\n  model.num_heads ", "start a new run"});
+  // The arguments of the warning, followed literally.
+  const std::string out = work.run(
+                                  "train --resume runs/tiny train.steps=14 model.dropout=0.375 "
+                                  "--allow-change model.dropout")
+                              .out;
+  check_words(out, {"runs/tiny/config.yaml is not used", "model.num_heads", "done: 14 steps"});
+  CHECK_FALSE(contains(out, "\n  train.steps"));
+  CHECK(contains(work.read(file), "dropout: 0.375"));
+  // The run has overwritten the file.
+  CHECK_FALSE(contains(work.out("train --resume runs/tiny train.steps=15"), "not used"));
+  work.write(file, "model: {d_model: }\n");
+  check_words(work.run("train --resume runs/tiny train.steps=16").out,
+              {"runs/tiny/config.yaml is not used", "has an error: ", "done: 16 steps"});
+}
+
 TEST_CASE("a run that cannot save a checkpoint does not begin a step, new or resumed") {
   const TrainedWorkplace work;
   const auto bytes = fs::file_size(work / work.checkpoint(12));
@@ -134,10 +195,12 @@ TEST_CASE("a change with --allow-change is recorded, and belongs to the checkpoi
   for (const auto& entry : fs::directory_iterator(work / "runs/tiny/checkpoints")) {
     if (entry.path() != work / work.checkpoint(12)) fs::resize_file(entry, 100);
   }
-  const test::Outcome finished = work.run("train --resume runs/tiny");
+  const Outcome finished = work.run("train --resume runs/tiny");
   CHECK(finished.code == 0);
   CHECK(contains(finished.out, "runs/tiny is finished: 12 of 12 steps"));
-  check_words(finished.err, {"; an older checkpoint is used\n", "to restore it, add"});
+  check_words(finished.err,
+              {"; an older checkpoint is used\n", "runs/tiny/config.yaml is not used",
+               "  train.steps=15\n", "  model.dropout=0.4 --allow-change model.dropout\n"});
   work.out("train --resume runs/tiny train.steps=15");
   CHECK_FALSE(contains(work.out("inspect " + work.checkpoint(15)), "\nhistory:\n"));
 }
