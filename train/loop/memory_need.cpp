@@ -323,6 +323,17 @@ std::optional<MemoryShortage> find_memory_shortage(const MemoryNeed& need,
                                                : smaller_batch_hint};
 }
 
+void require_memory_for_step(const MemoryNeed& need, const AvailableMemory& available,
+                             const Config& config) {
+  if (need.state + need.step <= available.total) return;
+  const auto shortage = find_memory_shortage(need, available, config);
+  throw MemoryError(
+      fmt::format("memory: the model and the largest step need {}, found {}{}",
+                  format_bytes(need.state + need.step), format_bytes(available.total),
+                  available.bound.empty() ? "" : fmt::format(" ({})", available.bound)),
+      shortage ? shortage->hint : smaller_model_hint(config));
+}
+
 std::optional<std::string> warning_about_memory(const MemoryNeed& need,
                                                 const AvailableMemory& available,
                                                 const Config& config) {

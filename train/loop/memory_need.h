@@ -87,6 +87,11 @@ std::optional<MemoryShortage> find_memory_shortage(const MemoryNeed& need,
                                                    const AvailableMemory& available,
                                                    const Config& config);
 
+/// throws  MemoryError if the model and the largest step need more than the total memory available
+///         to the process, such as the limit of its control group: the system would end it.
+void require_memory_for_step(const MemoryNeed& need, const AvailableMemory& available,
+                             const Config& config);
+
 /// The line "warning: FOUND; HINT" of find_memory_shortage(); else nullopt.
 std::optional<std::string> warning_about_memory(const MemoryNeed& need,
                                                 const AvailableMemory& available,

@@ -40,18 +40,6 @@ std::optional<std::string> note_on_unknown_tokens(const Config& config, const Co
                      fmt::join(shares, ", "));
 }
 
-/// Warns if the learning rate is 0 for some steps, which then have no effect.
-std::optional<std::string> warning_about_rate(const Config& config) {
-  const ScheduleOptions& schedule = config.schedule;
-  const bool ends_at_zero =
-      schedule.kind == ScheduleKind::cosine && schedule.min_learning_rate == 0.0;
-  if (!ends_at_zero || schedule.decay_steps >= config.train.steps) return std::nullopt;
-  return fmt::format(
-      "warning: the learning rate is 0 from step {} to {}: raise schedule.decay_steps or "
-      "schedule.min_learning_rate",
-      format_count(schedule.decay_steps), format_count(config.train.steps));
-}
-
 /// "batches: 106 per epoch, of 273.6 pairs and 4057 tokens on average; padding 4.1 %". Images have
 /// no tokens and no padding.
 std::string describe_batches(const BatchStatistics& epoch, const Task& task, const Config& config) {
@@ -83,6 +71,26 @@ std::string describe_model(const Parameters& parameters, const std::string& run_
 
 }  // namespace
 
+std::optional<RateProblem> find_rate_problem(const Config& config) {
+  const ScheduleOptions& schedule = config.schedule;
+  const std::size_t steps = config.train.steps;
+  if (schedule.kind != ScheduleKind::constant && schedule.warmup_steps > steps) {
+    return RateProblem{
+        .found = fmt::format("the warm-up of {} steps is longer than the run of {}, which never "
+                             "reaches schedule.learning_rate",
+                             format_count(schedule.warmup_steps), format_count(steps)),
+        .change = "lower schedule.warmup_steps, such as schedule.warmup_steps=5%"};
+  }
+  const bool ends_at_zero =
+      schedule.kind == ScheduleKind::cosine && schedule.min_learning_rate == 0.0;
+  if (!ends_at_zero || schedule.decay_steps == 0 || schedule.decay_steps >= steps) {
+    return std::nullopt;
+  }
+  return RateProblem{.found = fmt::format("the learning rate is 0 from step {} to {}",
+                                          format_count(schedule.decay_steps), format_count(steps)),
+                     .change = "raise schedule.decay_steps or schedule.min_learning_rate"};
+}
+
 std::vector<std::string> describe_run(StepComputer& computer, const std::string& run_dir,
                                       std::size_t processes) {
   const Config& config = computer.config();
@@ -101,8 +109,11 @@ std::vector<std::string> describe_run(StepComputer& computer, const std::string&
   lines.push_back("blocks: " + to_line(summarize(parameter_shapes(parameters))));
   if (const auto note = describe_percentages(config)) lines.push_back(*note);
   for (const auto& warning : {warning_about_cores(read_cores(), kernels::num_threads()),
-                              warning_about_blas(read_blas()), warning_about_rate(config)}) {
+                              warning_about_blas(read_blas())}) {
     if (warning) lines.push_back(*warning);
+  }
+  if (const auto problem = find_rate_problem(config)) {
+    lines.push_back(fmt::format("warning: {}: {}", problem->found, problem->change));
   }
   return lines;
 }

@@ -9,6 +9,7 @@
 
 #include "train/base/format.h"
 #include "train/loop/memory_need.h"
+#include "train/loop/run_description.h"
 #include "train/plan/run_plan.h"
 
 namespace tapestry {
@@ -86,6 +87,9 @@ void add_validations(const RunPlan& plan, std::vector<Limit>& limits) {
 std::vector<Limit> find_limits(const RunPlan& plan) {
   std::vector<Limit> limits;
   add_shortages(plan, limits);
+  if (const auto problem = find_rate_problem(plan.config)) {
+    limits.push_back({.what = problem->found, .change = problem->change});
+  }
   add_threads(plan.threads, limits);
   add_batches(plan, limits);
   add_validations(plan, limits);

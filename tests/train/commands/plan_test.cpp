@@ -81,6 +81,24 @@ TEST_CASE("a plan has the sizes of the run, its epochs, processes and pretrained
   CHECK(work.contents() == before);
 }
 
+TEST_CASE("a warm-up longer than the run is a limit of its plan, however it is written") {
+  const TinyWorkplace work;
+  for (const std::string way :
+       {"schedule.warmup_steps=13", "train.epochs=2 schedule.warmup_steps=13", "train.steps=3",
+        "schedule.kind=linear_warmup train.steps=3"}) {
+    CAPTURE(way);
+    const std::string out = work.out("plan tiny.yaml --seconds 0.01 " + way);
+    const std::size_t limits = out.find("\nlimits:\n");
+    REQUIRE(limits != out.npos);
+    CHECK(contains(out.substr(limits), "warm-up of "));
+    CHECK(contains(out.substr(limits), "\n    lower schedule.warmup_steps"));
+  }
+  CHECK_FALSE(contains(work.out("plan tiny.yaml --seconds 0.01"), "warm-up"));
+  CHECK_FALSE(contains(work.out("plan tiny.yaml --seconds 0.01 train.steps=1000 "
+                                "schedule.warmup_steps=100%"),
+                       "warm-up"));
+}
+
 TEST_CASE("a plan fails as the run would") {
   const test::TextWorkplace work;
   work.write("tiny.yaml", test::tiny_yaml);

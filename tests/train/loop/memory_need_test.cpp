@@ -297,6 +297,20 @@ TEST_CASE("a model larger than the memory is rejected before it is created, with
                        "and the optimizer's moments, found 32.0 GB in this machine\n"));
 }
 
+TEST_CASE("a step that does not fit into the total memory is rejected before it is computed") {
+  const Config config = test::tiny_config();
+  const MemoryNeed need{.state = 600, .step = 400, .validation = 5000};
+  const auto rejection = [&](const AvailableMemory& available) {
+    return test::error_text<MemoryError>([&] { require_memory_for_step(need, available, config); });
+  };
+  CHECK(rejection({.free = 1, .total = 1000}) == "nothing was thrown");
+  const std::string rejected =
+      rejection({.free = 1, .total = 999, .bound = "the control group's limit"});
+  for (const char* words : {"memory: ", "the largest step", "(the control group's limit)"}) {
+    CHECK_MESSAGE(contains(rejected, words), rejected);
+  }
+}
+
 TEST_CASE("the hint names the batch if validation needs the most memory, otherwise the model") {
   const auto hint = [](std::uint64_t validation) {
     const std::string warning =

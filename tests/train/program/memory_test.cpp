@@ -105,6 +105,36 @@ TEST_CASE("training in any address space succeeds or ends with exit code 8, and 
   CHECK(lacked > 0);
 }
 
+TEST_CASE("reading data in any address space succeeds or ends with exit code 8") {
+  if (!limits_can_be_tried()) return;
+  const test::TextWorkplace work;
+  std::string text, other;
+  for (std::size_t i = 0; i < 20'000; ++i) {
+    text += fmt::format("{} {}\n", i * 7919 % 99991, i * 104729 % 1299709);
+    other += "a\n";
+  }
+  work.write("many.a", text);
+  work.write("many.b", other);
+  const std::string train =
+      "train text.yaml --dry-run train.threads=1 data.on_bad_line=skip data.train_source=many.a "
+      "data.train_target=many.b data.shared_vocabulary=true model.max_length=64 ";
+  for (const std::string options : {"data.cache=always",
+                                    "data.subwords=unigram "
+                                    "data.vocabulary_size=300"}) {
+    CAPTURE(options);
+    int lacked = 0, succeeded = 0;
+    for (std::uint64_t limit = 70; limit < 400; limit += limit < 150 ? 5 : 80) {
+      CAPTURE(limit);
+      const Outcome outcome = run_in(limit, work, train + options);
+      if (!was_loaded(outcome, 1024 * limit, work)) continue;
+      if (outcome.code != 0) check_lack_of_memory(outcome);
+      outcome.code == 0 ? ++succeeded : ++lacked;
+    }
+    CHECK(lacked > 0);
+    CHECK(succeeded > 0);
+  }
+}
+
 TEST_CASE("commands that read a run need little memory, and report if there is less") {
   if (!limits_can_be_tried()) return;
   const TrainedWorkplace work;
