@@ -19,6 +19,7 @@
 #include "train/base/program.h"
 #include "train/cli/command.h"
 #include "train/config/domain.h"
+#include "train/system/interruptions.h"
 #include "train/system/standard_streams.h"
 #include "train/tasks/custom_model.h"
 
@@ -124,6 +125,7 @@ std::string chosen_name(const ProgramOptions& options, int argc, char** argv) {
 
 int run_program(int argc, char** argv, const ProgramOptions& options) {
   prepare_standard_streams();
+  handle_signals_of_program();
   set_program_name(chosen_name(options, argc, argv));
   const char* memory_hint = general_memory_hint;
   try {

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <new>
@@ -135,7 +136,8 @@ void announce_long_step(Clock::duration batch_time, const Config& config, Progre
 }
 
 /// Prints the memory need of the run, and allocates the memory of its largest step, so that a lack
-/// of memory is detected before training. throws kernels::OutOfMemory, kernels::Cancelled.
+/// of memory is detected before training. throws MemoryError, kernels::OutOfMemory,
+/// kernels::Cancelled.
 void prepare_memory(const Trainer& trainer, const Corpus& corpus, const AvailableMemory& available,
                     std::size_t processes, Progress& progress) {
   const Config& config = trainer.config();
@@ -151,6 +153,7 @@ void prepare_memory(const Trainer& trainer, const Corpus& corpus, const Availabl
   progress.message(to_line(need, size, available));
   if (const auto warning = warning_about_memory(need, available, config))
     progress.message(*warning);
+  require_memory_for_step(need, available, config);
   Clock::duration max_time{0};
   for (const Batch& batch : batches) {
     const Clock::time_point started = Clock::now();
@@ -188,12 +191,7 @@ int try_one_step(const LoadedRun& run, StepComputer& computer, Progress& progres
 /// How a signal ended the run: "interrupted (SIGINT, Ctrl-C)" or "stopped by SIGTERM".
 std::string describe_signal(int signal) {
   if (signal == SIGINT) return "interrupted (SIGINT, Ctrl-C)";
-  for (const auto& [number, name] :
-       {std::pair(SIGTERM, "SIGTERM"), std::pair(SIGHUP, "SIGHUP"), std::pair(SIGUSR2, "SIGUSR2"),
-        std::pair(SIGXCPU, "SIGXCPU")}) {
-    if (signal == number) return fmt::format("stopped by {}", name);
-  }
-  return fmt::format("stopped by signal {}", signal);
+  return fmt::format("stopped by SIG{}", ::sigabbrev_np(signal));
 }
 
 /// Prints why a dry run ended early and returns the exit code: for the signal that any process has
@@ -266,6 +264,7 @@ int report_end(const LoadedRun& run, const Trainer& trainer, RunEnd end, const R
     case RunEnd::finished:
       break;
   }
+  if (const std::string best = trainer.best_in_words(); !best.empty()) progress.message(best);
   const bool early = trainer.step() < options.steps;
   const bool has_held_out = !run.corpus.validation.empty() || !run.corpus.test.empty();
   progress.message(fmt::format(
@@ -298,14 +297,15 @@ Interruptions interruptions_of(const RunOptions& options, const Config& config,
 }
 
 /// All stages of a run. Returns the exit code.
-int train(LoadedRun& run, const RunOptions& options, ProcessGroup& group, Progress& progress) {
+int train(LoadedRun& run, const RunOptions& options, ProcessGroup& group, RunSignals& signals,
+          Progress& progress) {
   const AvailableMemory available = read_available_memory();
   require_memory_for_model(run.config, run.corpus, available, group.size());
   Trainer trainer(run.config, run.corpus, run.directory, progress, group);
   const std::vector<std::string> loaded = load_state(run, trainer);
   try_model(run, trainer.model());
   require_same_run(run, trainer.computer(), group);
-  RunSignals signals(!options.dry_run);
+  signals.start_run();
   if (!options.dry_run) {
     group.on_rank_0([&] { open_directory(run, options.fresh, trainer, progress); });
   }
@@ -334,7 +334,8 @@ ProgressFormat progress_format(const RunOptions& options, const ProcessGroup& gr
 }
 
 /// Trains the run, and reports it and its end.
-int train_and_report(LoadedRun run, const RunOptions& options, ProcessGroup& group) {
+int train_and_report(LoadedRun run, const RunOptions& options, ProcessGroup& group,
+                     RunSignals& signals) {
   const bool is_rank_0 = group.is_rank_0();
   require_work_for_all(group.size(), run.config);
   Progress progress(options.quiet || !is_rank_0 ? nullptr : stdout, run.first_step(),
@@ -342,7 +343,7 @@ int train_and_report(LoadedRun run, const RunOptions& options, ProcessGroup& gro
                     progress_format(options, group));
   if (options.quiet && is_rank_0) progress.warn_on_standard_error();
   try {
-    const int code = train(run, options, group, progress);
+    const int code = train(run, options, group, signals, progress);
     progress.end(code);
     return code;
   } catch (...) {
@@ -354,18 +355,19 @@ int train_and_report(LoadedRun run, const RunOptions& options, ProcessGroup& gro
 }  // namespace
 
 int start_run(const RunOptions& options, ProcessGroup& group) {
-  Config config = load_new_config(options.config, options.overrides);
-  return train_and_report(load_new_run(std::move(config), options, group), options, group);
+  return start_run(load_new_config(options.config, options.overrides), options, group);
 }
 
 int start_run(Config config, const RunOptions& options, ProcessGroup& group) {
-  return train_and_report(load_new_run(std::move(config), options, group), options, group);
+  RunSignals signals(!options.dry_run, true);
+  return train_and_report(load_new_run(std::move(config), options, group), options, group, signals);
 }
 
 int resume_run(const RunOptions& options, ProcessGroup& group) {
+  RunSignals signals(!options.dry_run, true);
   std::optional<LoadedRun> run = load_resumed_run(options, group);
   if (!run) return static_cast<int>(ExitCode::done);
-  return train_and_report(*std::move(run), options, group);
+  return train_and_report(*std::move(run), options, group, signals);
 }
 
 int start_or_resume_run(const RunOptions& options, ProcessGroup& group) {

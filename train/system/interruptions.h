@@ -15,11 +15,18 @@
 
 namespace tapestry {
 
+/// Handles signals from the start of a program. SIGUSR1 is remembered for RunSignals. SIGINT,
+/// SIGTERM, SIGHUP, SIGUSR2 and SIGXCPU keep their default actions, and the process first deletes
+/// the temporary files that it is writing. An ignored signal stays ignored.
+void handle_signals_of_program();
+
 /// Handles signals during its lifetime. Only one object may exist at a time.
 ///
 ///   - SIGINT, SIGTERM, SIGHUP, SIGUSR2 and SIGXCPU request an end, so that a run can save. The
 ///     first signal prints a line if standard error is a terminal. A second signal ends the process
-///     immediately, except SIGXCPU, which the system repeats every second.
+///     immediately, except SIGXCPU, which the system repeats every second. Until start_run() is
+///     called, there is nothing to save: the first signal n prints a line and ends the process
+///     with exit code 128 + n.
 ///   - SIGUSR1 requests a save.
 ///   - SIGPIPE and SIGXFSZ are ignored, since writes report these errors themselves.
 ///   - SIGQUIT keeps its default: it ends the process without a save and dumps core.
@@ -29,10 +36,14 @@ namespace tapestry {
 class RunSignals {
  public:
   /// saves  whether the run saves when a signal ends it; determines the printed line
-  explicit RunSignals(bool saves = true);
+  /// loads  whether start_run() is called later
+  explicit RunSignals(bool saves = true, bool loads = false);
   ~RunSignals();
   RunSignals(const RunSignals&) = delete;
   RunSignals& operator=(const RunSignals&) = delete;
+
+  /// Call this after the run has been loaded: from now on, signals request an end.
+  void start_run();
 
   /// The first signal that requested an end, or 0.
   int stop() const;

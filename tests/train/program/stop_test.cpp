@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -49,6 +51,20 @@ class Training : public TinyWorkplace {
   }
 
   void send(int signal) const { process_.send(signal); }
+
+  /// Waits until the process handles or ignores a signal.
+  void await_handler(int signal) const {
+    const std::string status = fmt::format("/proc/{}/status", process_.id());
+    for (std::uint64_t set = 0; (set >> static_cast<unsigned>(signal - 1) & 1U) == 0;) {
+      set = 0;
+      const std::string text = test::read_text(status);
+      for (const char* name : {"SigCgt:", "SigIgn:"}) {
+        const std::size_t at = text.find(name);
+        REQUIRE(at != text.npos);
+        set |= std::stoull(text.substr(at + 7), nullptr, 16);
+      }
+    }
+  }
 
   /// Reads to the end; returns the exit code.
   int end() {
@@ -115,6 +131,29 @@ TEST_CASE("a run that is stopped by a signal saves, prints how to resume and exi
     work.out("train tiny.yaml train.run_dir=at-once " + endless + steps);
     CHECK(work.read(work.checkpoint(end)) == work.read(work.checkpoint(end, "at-once")));
     CHECK(work.read("runs/tiny/metrics.csv") == work.read("at-once/metrics.csv"));
+  }
+}
+
+/// Overrides for data that are loaded for a second.
+const std::string slow_data = "data.train_size=400000 train.steps=1 ";
+
+TEST_CASE("while a run is loaded, SIGUSR1 is remembered, and other signals end it with 128 + n") {
+  Training saved(slow_data);
+  saved.await_handler(SIGUSR1);
+  saved.send(SIGUSR1);
+  CHECK(saved.read_to("saved at step 1 (requested by a signal)"));
+  CHECK(saved.end() == 0);
+  for (const int signal : {SIGUSR2, SIGXCPU, SIGINT, SIGTERM, SIGHUP}) {
+    CAPTURE(signal);
+    for (const std::string way : {"", "--dry-run "}) {
+      Training work(way + slow_data);
+      work.await_handler(SIGXFSZ);  // ignored while a run is loaded or trained
+      work.send(signal);
+      CHECK(work.end() == 128 + signal);
+      check_words(test::read_text(work.stream("err")),
+                  {fmt::format("stopped by SIG{} ", ::sigabbrev_np(signal)), "nothing to save"});
+      CHECK_FALSE(work.has("runs"));
+    }
   }
 }
 

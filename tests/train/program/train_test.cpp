@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "tests/train/program.h"
 #include "train/checkpoint/arithmetic.h"
+#include "train/checkpoint/metrics.h"
 
 /// `tapestry train`: new runs, their directories and output, dry runs and lengths in epochs.
 namespace tapestry {
@@ -47,6 +50,39 @@ TEST_CASE("train prints its progress and writes config, checkpoints, metrics and
   // The config in the run directory trains to the same bytes.
   work.out("train runs/tiny/config.yaml train.run_dir=runs/again train.threads=2");
   CHECK(work.read(work.checkpoint(12, "runs/again")) == work.read(work.checkpoint(12)));
+}
+
+TEST_CASE("the end of a run names the best validation and its step, also after a resume") {
+  const TrainedWorkplace work;
+  work.out(
+      "train tiny.yaml train.run_dir=best train.best_metric=exact_match "
+      "train.validate_every=1 schedule.learning_rate=1 --until 6");
+  const std::string out = work.out("train --resume best");
+  double best = -1.0;
+  std::uint64_t at = 0;
+  for (const auto& [step, value] :
+       validation_values(work.read("best/metrics.csv"), "exact_match")) {
+    if (value <= best) continue;
+    best = value;
+    at = step;
+  }
+  const std::size_t end = out.find(
+      fmt::format("\nbest validation: exact_match {:.4f} at step {}\ndone: 12 steps; ", best, at));
+  CHECK_MESSAGE(end != out.npos, out);
+  CHECK_FALSE(contains(work.out("train tiny.yaml train.run_dir=none data.validation_size=0"),
+                       "best validation"));
+}
+
+TEST_CASE("train warns if the run ends within its warm-up") {
+  const TinyWorkplace work;
+  const std::string warning = "warning: the warm-up of 13 steps is longer than the run of 12";
+  for (const std::string way : {"schedule.kind=linear_warmup", "schedule.kind=inverse_sqrt",
+                                "schedule.kind=cosine schedule.decay_steps=20"}) {
+    CAPTURE(way);
+    const std::string run = "train tiny.yaml --fresh " + way + " schedule.warmup_steps=";
+    CHECK(contains(work.out(run + "13"), warning));
+    CHECK_FALSE(contains(work.out(run + "12"), "warm-up"));
+  }
 }
 
 TEST_CASE("paths in printed commands are quoted for the shell if necessary") {
@@ -242,10 +278,15 @@ TEST_CASE("a dry run computes one step, estimates the whole run and writes nothi
   check_words(work.out("train --resume runs/tiny train.steps=20 --dry-run"),
               {"\ndry run: step 13 took ", "; 8 steps take about "});
   CHECK(work.contents() == before);
+  // A change can be tried where a run exists.
+  const Outcome tried = work.run("train tiny.yaml --dry-run model.dropout=0.5");
+  CHECK(tried.code == 0);
+  check_words(tried.out, {"\ndry run: step 1 took ", "; nothing was written to runs/tiny\n"});
+  check_words(tried.err, {"warning: runs/tiny already contains a run, at step 12", "--fresh"});
+  CHECK(work.contents() == before);
   const std::string small = "data.num_symbols=2 data.max_length=1 data.validation_size=90";
   check_rows(work,
-             {{"train tiny.yaml --dry-run", 2, {"already contains a run"}},
-              {"train tiny.yaml --dry-run model.d_model=3", 2, {"d_model"}},
+             {{"train tiny.yaml --dry-run model.d_model=3", 2, {"d_model"}},
               {"train tiny.yaml --dry-run train.run_dir=x " + small, 3, {"validation_size"}}});
 }
 

@@ -5,10 +5,19 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "data/example_file.h"
+#include "data/io/durable_file.h"
+#include "tests/support/contains.h"
+#include "tests/support/temporary_folder.h"
 #include "train/system/interruptions.h"
 
 namespace tapestry {
@@ -104,6 +113,67 @@ TEST_CASE("the first signal to this process after stop_by() does not end it") {
   });
   REQUIRE(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == SIGTERM);
+}
+
+/// The exit code of a child that receives `signal` after `prepare` while it writes folder/x; minus
+/// the signal that ended it. Checks that no temporary file is left.
+int code_while_writing(int signal, const std::function<void()>& prepare) {
+  const test::TemporaryFolder folder;
+  const int status = status_of([&] {
+    static_cast<void>(std::freopen("/dev/null", "w", stderr));
+    std::signal(signal, SIG_DFL);  // doctest handles some
+    prepare();
+    TemporaryFile file(folder / "x");
+    std::raise(signal);
+    std::raise(signal);
+  });
+  CHECK(std::filesystem::is_empty(folder.path()));
+  return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+TEST_CASE("a signal that ends the process deletes the file that is being written") {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR2, SIGXCPU}) {
+    CAPTURE(signal);
+    CHECK(code_while_writing(signal, handle_signals_of_program) == -signal);
+    CHECK(code_while_writing(signal, [] { new RunSignals(true, true); }) == 128 + signal);
+    if (signal == SIGXCPU) continue;  // repeated by the system
+    CHECK(code_while_writing(signal, [] { new RunSignals(); }) == -signal);
+    CHECK(code_while_writing(signal, [] { (new RunSignals(true, true))->start_run(); }) == -signal);
+  }
+}
+
+TEST_CASE("from the start of the program, SIGUSR1 is remembered for the run") {
+  const int status = status_of([] {
+    handle_signals_of_program();
+    std::raise(SIGUSR1);
+    RunSignals signals(true, true);
+    signals.start_run();
+    ::_exit(signals.take_save_request() ? 3 : 4);
+  });
+  CHECK(WEXITSTATUS(status) == 3);
+}
+
+TEST_CASE("an example file that becomes shorter while it is mapped ends the process with code 3") {
+  const test::TemporaryFolder folder;
+  const auto write = [&](std::size_t examples) {
+    ExampleFileWriter writer(folder / "x", 10);
+    for (std::size_t i = 0; i < examples; ++i) writer.add({.source = {4, 5}, .target = {6}}, i);
+    writer.finish(1, {examples}, {});
+  };
+  write(100'000);
+  const int status = status_of([&] {
+    static_cast<void>(std::freopen((folder / "err").c_str(), "w", stderr));
+    handle_signals_of_program();
+    const ExampleFile file(folder / "x", 1, 10);
+    std::filesystem::resize_file(folder / "x", 4096);
+    Example example;
+    for (std::size_t i = 0; i < file.size(); ++i) file.read(i, example);
+  });
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 3);
+  std::ifstream err(folder / "err");
+  const std::string printed{std::istreambuf_iterator<char>(err), {}};
+  CHECK(test::contains(printed, "found a shorter file"));
 }
 #endif
 
