@@ -20,6 +20,7 @@
 #include <system_error>
 #include <utility>
 
+#include "data/io/near_name.h"
 #include "data/io/utf8.h"
 
 namespace tapestry {
@@ -33,22 +34,27 @@ bool same_time(const timespec& a, const timespec& b) {
   return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
+}  // namespace
+
 std::uint64_t memory_of_machine() {
   return static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
          static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-}  // namespace
-
 OpenFile::OpenFile(const std::filesystem::path& path, const FileKind& kind, FileSystem& files)
     : kind_(kind),
+      path_(path),
       name_(escaped(path.native())),
       files_(&files),
       // Without O_NONBLOCK, opening a pipe blocks until a writer opens it.
       descriptor_(files, retry_interrupted([&] {
-                    return files.open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+                    return files.open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY |
+                                                        (kind.follows_links ? 0 : O_NOFOLLOW));
                   })) {
   if (!descriptor_.is_open() && errno == ENXIO) reject_special_file();  // socket
+  if (!descriptor_.is_open() && errno == ELOOP && !kind.follows_links) {
+    throw UnopenedFile(name_, "found a symbolic link, expected a regular file", "delete the link");
+  }
   if (!descriptor_.is_open()) reject_unreadable<UnopenedFile>();
   const struct stat opened = status();
   require_regular(opened);
@@ -122,7 +128,9 @@ void OpenFile::reject_unreadable() const {
     throw FileError(name_, reason, "raise the limit on open files (ulimit -n)");
   }
   if (code == ENOMEM) throw FileError(name_, reason, kind_.unreadable_hint);
-  throw Error(name_, reason, kind_.unreadable_hint);
+  const auto meant = code == ENOENT ? closest_path(path_) : std::nullopt;
+  throw Error(name_, reason + name_odd_character(path_.native()),
+              meant ? fmt::format("did you mean {}?", escaped(*meant)) : kind_.unreadable_hint);
 }
 
 void OpenFile::reject_special_file() const {

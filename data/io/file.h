@@ -95,6 +95,7 @@ struct FileKind {
   const char* too_large_hint;  ///< hint for a file of more than max_bytes
   const char* unreadable_hint = tapestry::unreadable_hint;
   std::uint64_t max_bytes = 0;  ///< in bytes; 0 for the memory size of this machine
+  bool follows_links = true;    ///< false: a symbolic link is an error
 };
 
 /// Thrown if a file cannot be read. what() is "NAME: REASON".
@@ -166,12 +167,16 @@ class OpenFile {
   [[noreturn]] void reject_special_file() const;
 
   FileKind kind_;
+  std::filesystem::path path_;
   std::string name_;
   FileSystem* files_;
   FileDescriptor descriptor_;
   std::uint64_t size_ = 0;
   timespec modified_{};
 };
+
+/// The physical memory of this machine in bytes.
+std::uint64_t memory_of_machine();
 
 /// XXH3 (64 bits) of bytes.
 std::uint64_t xxh3(std::span<const std::byte> bytes);

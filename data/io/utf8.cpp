@@ -8,6 +8,8 @@
 #include <array>
 #include <cstddef>
 #include <iterator>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "data/io/error.h"
@@ -221,6 +223,52 @@ std::string escaped_lines(std::string_view text) {
     lines += text[end];
     text.remove_prefix(end + 1);
   }
+}
+
+namespace {
+
+/// The ASCII text that a character looks like, which is empty for an invisible character; nullopt
+/// for other characters.
+std::optional<std::string> plain_form(char32_t c) {
+  const auto in = [&](char32_t first, char32_t last) { return is_between(c, first, last); };
+  if (c == 0x00AD || c == 0x180E || c == 0xFEFF || in(0x200B, 0x200F) || in(0x202A, 0x202E) ||
+      in(0x2060, 0x2069)) {
+    return "";
+  }
+  if (c == 0x00A0 || in(0x2000, 0x200A) || c == 0x202F || c == 0x205F || c == 0x3000) return " ";
+  if (in(0x2010, 0x2015) || c == 0x2212) return "-";
+  if (in(0x2018, 0x201B)) return "'";
+  if (in(0x201C, 0x201F)) return "\"";
+  if (in(0xFF01, 0xFF5E)) return std::string(1, static_cast<char>(c - 0xFF01 + '!'));
+  return std::nullopt;
+}
+
+/// Calls f(character, plain_form()) for each character, as far as the text is valid.
+void for_each_plain_form(std::string_view text, const auto& f) {
+  text = text.substr(0, find_invalid_utf8(text).value_or(text.size()));
+  for_each_character(text, [&](const Utf8Character& c) { f(c, plain_form(c.code_point)); });
+}
+
+}  // namespace
+
+std::string with_plain_characters(std::string_view text) {
+  std::string plain;
+  std::size_t valid = 0;
+  for_each_plain_form(text, [&](const Utf8Character& c, const std::optional<std::string>& form) {
+    plain += form ? std::string_view(*form) : c.bytes;
+    valid += c.bytes.size();
+  });
+  return plain.append(text.substr(valid));
+}
+
+std::string name_odd_character(std::string_view text) {
+  std::string name;
+  for_each_plain_form(text, [&](const Utf8Character& c, const std::optional<std::string>& form) {
+    if (!form || !name.empty()) return;
+    name = fmt::format(" (U+{:04X}, which {})", static_cast<std::uint32_t>(c.code_point),
+                       form->empty() ? "is invisible" : fmt::format("is not `{}`", *form));
+  });
+  return name;
 }
 
 std::string excerpt(std::string_view text) {

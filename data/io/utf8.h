@@ -74,6 +74,15 @@ std::string escaped(std::string_view text);
 /// Like escaped(), but leaves line feeds and tabs unchanged, for texts of several lines.
 std::string escaped_lines(std::string_view text);
 
+/// The text with ASCII characters in place of characters that look like them, such as a no-break
+/// space (U+00A0), a minus sign (U+2212) and typographic quotes, and without invisible characters,
+/// such as U+200B. Bytes that are not UTF-8 are unchanged.
+std::string with_plain_characters(std::string_view text);
+
+/// Names the first character that with_plain_characters() changes: " (U+200B, which is invisible)";
+/// an empty text without one. For messages that quote a name.
+std::string name_odd_character(std::string_view text);
+
 /// The first 60 characters of a text, escaped, followed by "..." if it is longer: for file contents
 /// in messages.
 std::string excerpt(std::string_view text);

@@ -227,8 +227,8 @@ std::int32_t class_id(const Vocabulary& classes, std::string_view label, const s
   const std::int32_t id = classes.id(label);
   if (id != unk_id) return id;
   throw DataError(
-      fmt::format("{}: found the label {}, expected one of the classes {}", place, excerpt(label),
-                  list_of_classes(classes)),
+      fmt::format("{}: found the label {}{}, expected one of the classes {}", place, excerpt(label),
+                  name_odd_character(label), list_of_classes(classes)),
       "remove the example, or add examples of this class to the training set (a trained model "
       "cannot learn new classes)");
 }

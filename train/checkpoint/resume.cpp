@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "data/io/error.h"
+#include "data/io/near_name.h"
 #include "data/io/utf8.h"
 #include "train/base/error.h"
 #include "train/base/format.h"
@@ -18,7 +19,6 @@
 #include "train/config/fields.h"
 #include "train/config/load.h"
 #include "train/config/steps.h"
-#include "train/config/suggestions.h"
 #include "train/config/synonyms.h"
 
 namespace tapestry {

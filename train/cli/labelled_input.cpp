@@ -42,7 +42,7 @@ std::int32_t target_class(const std::string& word, const Vocabulary& names) {
   for (std::size_t i = first_word_id; i < names.size() && known.size() < 20; ++i) {
     known.push_back(names.token(static_cast<std::int32_t>(i)));
   }
-  reject_target(fmt::format("there is no class `{}`", escaped(word)),
+  reject_target(fmt::format("there is no class `{}`{}", escaped(word), name_odd_character(word)),
                 fmt::format("use {}", list_in_words(known)));
 }
 

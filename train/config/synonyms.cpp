@@ -1,25 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "train/config/synonyms.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "data/io/near_name.h"
 #include "train/config/keys.h"
-#include "train/config/suggestions.h"
 
 namespace tapestry {
-namespace {
-
-/// The keys with the synonym `name`.
-std::vector<std::string> paths_of_synonym(const std::string& name) {
-  std::vector<std::string> paths;
-  for (const Synonyms& key : all_synonyms()) {
-    if (std::ranges::find(key.names, name) != key.names.end()) paths.emplace_back(key.path);
-  }
-  return paths;
-}
-
-}  // namespace
-
 const std::vector<Synonyms>& all_synonyms() {
   static const std::vector<Synonyms> all{
       {"train.seed", {"seed", "random_seed"}},
@@ -45,7 +36,7 @@ const std::vector<Synonyms>& all_synonyms() {
       {"train.max_time", {"timeout"}},
       {"train.initialize_from", {"pretrained", "init_from", "load_model"}},
       {"train.run_dir", {"output_dir", "out_dir", "save_dir", "model_dir"}},
-      {"optimizer.kind", {"optim", "optimizer", "algorithm"}},
+      {"optimizer.kind", {"optim", "optimizer", "algorithm", "type", "name"}},
       {"optimizer.epsilon", {"eps", "adam_epsilon"}},
       {"optimizer.beta1", {"adam_beta1", "betas"}},
       {"optimizer.beta2", {"adam_beta2", "betas"}},
@@ -55,8 +46,8 @@ const std::vector<Synonyms>& all_synonyms() {
       {"schedule.min_learning_rate", {"min_lr"}},
       {"schedule.warmup_steps", {"warmup", "num_warmup_steps", "warmup_ratio"}},
       {"schedule.decay_steps", {"decay", "lr_decay_iters"}},
-      {"schedule.kind", {"scheduler", "scheduling", "lr_scheduler_type"}},
-      {"model.kind", {"type", "architecture", "model_type"}},
+      {"schedule.kind", {"scheduler", "scheduling", "lr_scheduler_type", "type", "name"}},
+      {"model.kind", {"type", "name", "architecture", "model_type"}},
       {"model.num_heads",
        {"heads", "n_head", "n_heads", "nhead", "attention_heads", "num_attention_heads"}},
       {"model.d_head", {"head_dim"}},
@@ -81,7 +72,7 @@ const std::vector<Synonyms>& all_synonyms() {
       {"model.norm", {"norm_first"}},
       {"model.layer_norm_epsilon", {"layer_norm_eps"}},
       {"model.tie_embeddings", {"tied_embeddings", "tie_word_embeddings"}},
-      {"data.task", {"dataset"}},
+      {"data.task", {"dataset", "type", "name"}},
       {"data.vocabulary_size", {"vocab_size"}},
       {"data.max_vocabulary", {"vocab_size"}},
       {"data.subword_file", {"sp_model"}},
@@ -105,9 +96,92 @@ const std::vector<Synonyms>& all_synonyms() {
   return all;
 }
 
+std::vector<std::string> paths_of_synonym(std::string_view word) {
+  const std::string name = folded(word);
+  std::vector<std::string> paths;
+  for (const Synonyms& key : all_synonyms()) {
+    if (std::ranges::find(key.names, name) != key.names.end()) paths.emplace_back(key.path);
+  }
+  return paths;
+}
+
+namespace {
+
+/// Whether a text with blanks between its words has this word.
+bool has_word(std::string_view words, std::string_view word) {
+  return fmt::format(" {} ", words).find(fmt::format(" {} ", word)) != std::string::npos;
+}
+
+}  // namespace
+
+std::optional<std::string> value_meant_by(std::string_view path, std::string_view text) {
+  struct Meaning {
+    std::string_view path, value, names;
+  };
+  static constexpr std::array all = std::to_array<Meaning>({
+      {"data.task", "parallel_text", "translation mt nmt parallel seq2seq pairs summarization"},
+      {"data.task", "text",
+       "lm language_model language_modeling language_modelling causal_lm clm text_generation "
+       "masked_lm mlm plain_text"},
+      {"data.task", "labelled_text",
+       "classification text_classification sequence_classification sentiment classifier"},
+      {"data.task", "tagged_text",
+       "ner tagging tagger pos pos_tagging token_classification conll sequence_tagging "
+       "sequence_labeling sequence_labelling"},
+      {"data.task", "images", "image_classification vision mnist cifar10 vision_transformer"},
+      {"model.kind", "seq2seq", "transformer encoder_decoder t5 bart marian nmt translation"},
+      {"model.kind", "language_model", "gpt gpt2 decoder decoder_only lm causal_lm llama nanogpt"},
+      {"model.kind", "masked_language_model", "bert roberta mlm masked_lm encoder"},
+      {"model.kind", "classifier",
+       "classification text_classification sequence_classification sentiment"},
+      {"model.kind", "vision_transformer", "vit deit image_classification vision"},
+      {"model.kind", "tagger", "ner tagging token_classification crf pos sequence_labeling"},
+      {"optimizer.kind", "adamw", "lion lamb adafactor adam_w muon sophia"},
+      {"optimizer.kind", "adam", "rmsprop adagrad adadelta adamax nadam radam"},
+      {"optimizer.kind", "sgd", "momentum nesterov lars asgd"},
+      {"schedule.kind", "constant", "none fixed no off"},
+      {"schedule.kind", "linear_warmup", "linear warmup constant_with_warmup"},
+      {"schedule.kind", "inverse_sqrt", "noam rsqrt inv_sqrt inverse_square_root transformer"},
+      {"schedule.kind", "cosine",
+       "cosine_annealing cosine_with_warmup cosine_decay onecycle one_cycle polynomial"},
+      {"model.activation", "silu", "swish"},
+      {"model.activation", "gelu_tanh", "gelu_new gelu_fast gelu_pytorch_tanh"},
+      {"model.positions", "sinusoidal", "absolute fixed sincos"},
+      {"model.positions", "rotary", "rope"},
+      {"model.normalization", "layer_norm", "ln"},
+      {"model.normalization", "rms_norm", "rms"},
+      {"data.unit", "character", "byte bytes"},
+      {"data.subwords", "unigram", "sentencepiece spm"},
+      {"data.subwords", "bpe", "wordpiece byte_bpe"},
+      {"train.dtype", "float32", "fp16 bf16 half float16 bfloat16 fp32 f32 single"},
+      {"train.dtype", "float64", "fp64 f64 double"},
+      {"train.best_metric", "token_accuracy", "accuracy acc"},
+      {"train.best_metric", "perplexity", "ppl"},
+      {"train.best_metric", "loss", "eval_loss val_loss validation_loss nll"},
+      {"train.best_metric", "bleu", "sacrebleu"},
+      {"train.best_metric", "exact_match", "em"},
+  });
+  const std::string name = folded(text);
+  const auto meant = std::ranges::find_if(
+      all, [&](const Meaning& each) { return each.path == path && has_word(each.names, name); });
+  return meant == all.end() ? std::nullopt : std::optional(std::string(meant->value));
+}
+
+std::optional<std::string> hint_for_missing_feature(std::string_view name) {
+  const std::string key = folded(name);
+  if (has_word("device devices gpu gpus num_gpus n_gpu cuda use_cuda use_gpu no_cuda accelerator",
+               key)) {
+    return "remove it: training runs on the CPU, with train.threads threads";
+  }
+  if (has_word("fp16 bf16 half amp use_amp mixed_precision", key)) {
+    return "remove it: train.dtype is float32 or float64";
+  }
+  return std::nullopt;
+}
+
 std::vector<std::string> keys_meant_by(std::string_view name) {
   const std::string folded_name = folded(name);
-  std::vector<std::string> likely = paths_of_synonym(folded_name), paths;
+  std::vector<std::string> likely = paths_of_synonym(name), paths;
   for (const ConfigKey& key : config_keys()) {
     if (folded(key.key) == folded_name) paths.push_back(key.path());
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,10 +19,20 @@ struct Synonyms {
 /// first.
 const std::vector<Synonyms>& all_synonyms();
 
+/// The paths of the keys with this synonym, the most likely first. Folds `name` as keys_meant_by().
+std::vector<std::string> paths_of_synonym(std::string_view name);
+
 /// The paths of the keys that a user probably meant by `name`, most likely first: the keys with
 /// this name in any section, or else the keys with this synonym, such as schedule.learning_rate for
 /// "lr". Empty for an unknown name. Ignores letter case and treats `-` as `_`. Used only in hints:
 /// configs do not accept synonyms.
 std::vector<std::string> keys_meant_by(std::string_view name);
+
+/// The value of a key that a user probably meant by a name of other programs: parallel_text for
+/// "translation" as data.task. nullopt for an unknown name.
+std::optional<std::string> value_meant_by(std::string_view path, std::string_view text);
+
+/// A hint for the key of a feature that this program does not have, such as `device`.
+std::optional<std::string> hint_for_missing_feature(std::string_view name);
 
 }  // namespace tapestry

@@ -135,6 +135,31 @@ TEST_CASE(
 
 // ---- Escapes
 
+TEST_CASE("characters that are invisible or look like ASCII are named and replaced") {
+  const struct {
+    std::string text, plain, name;
+  } rows[] = {{"plain \xC3\xA9\xE4\xB8\xAD", "plain \xC3\xA9\xE4\xB8\xAD", ""},
+              {"a\xE2\x80\x8B"
+               "b",
+               "ab", " (U+200B, which is invisible)"},
+              {"a\xC2\xA0"
+               "b",
+               "a b", " (U+00A0, which is not ` `)"},
+              {"\xE2\x88\x92"
+               "1",
+               "-1", " (U+2212, which is not `-`)"},
+              {"\xE2\x80\x9C"
+               "x\xE2\x80\x9D",
+               "\"x\"", " (U+201C, which is not `\"`)"},
+              {"\xEF\xBC\x91", "1", " (U+FF11, which is not `1`)"},
+              {"\xFF\xE2\x88\x92", "\xFF\xE2\x88\x92", ""}};
+  for (const auto& row : rows) {
+    CAPTURE(row.text);
+    CHECK(with_plain_characters(row.text) == row.plain);
+    CHECK(name_odd_character(row.text) == row.name);
+  }
+}
+
 TEST_CASE("control characters, direction marks and bytes that are not UTF-8 are escaped") {
   const std::pair<std::string_view, std::string_view> texts[] = {
       {"", ""},

@@ -2,13 +2,17 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
-/// Suggestions for mistyped words.
+/// Names that a user probably meant by a mistyped name.
 namespace tapestry {
+
+/// `word` in lower case with `-` as `_`: equal for words whose edit distance is 0.
+std::string folded(std::string_view word);
 
 /// The minimum number of insertions, deletions, replacements and swaps of adjacent characters that
 /// turn `a` into `b` without editing a substring twice (optimal string alignment distance). Ignores
@@ -17,12 +21,12 @@ namespace tapestry {
 /// Takes O(|a| |b|) time.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// `word` in lower case, with `-` replaced by `_`. Words have the same normal form if their edit
-/// distance is 0.
-std::string folded(std::string_view word);
-
 /// The first candidate with the smallest edit distance to `word`, if the distance is at most
 /// max(1, word.size() / 3) and `word` has at most 64 bytes; otherwise nullopt.
 std::optional<std::string> closest(std::string_view word, std::span<const std::string> candidates);
+
+/// The path with the last name replaced by the closest name with the same extension in its folder;
+/// nullopt if no name is close or the folder cannot be read.
+std::optional<std::string> closest_path(const std::filesystem::path& path);
 
 }  // namespace tapestry

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "train/config/suggestions.h"
+#include "data/io/near_name.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,7 @@ namespace tapestry {
 namespace {
 
 constexpr std::size_t max_word_length = 64;
+constexpr std::size_t max_names = 10'000;  ///< names of a folder that are compared
 
 char folded_character(char c) {
   if (c >= 'A' && c <= 'Z') return static_cast<char>(c - 'A' + 'a');
@@ -54,6 +56,22 @@ std::optional<std::string> closest(std::string_view word, std::span<const std::s
     result = candidate;
   }
   return result;
+}
+
+std::optional<std::string> closest_path(const std::filesystem::path& path) {
+  namespace fs = std::filesystem;
+  const fs::path given = path.has_filename() ? path : path.parent_path();  // "runs/a/"
+  const fs::path folder = given.parent_path();
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder.empty() ? "." : folder, error), end;
+       !error && entry != end && names.size() < max_names; entry.increment(error)) {
+    const fs::path name = entry->path().filename();
+    if (name.extension() == given.extension()) names.push_back(name.string());
+  }
+  std::ranges::sort(names);  // the order of the folder is arbitrary
+  const auto meant = closest(given.filename().string(), names);
+  return meant ? std::optional((folder / *meant).string()) : std::nullopt;
 }
 
 }  // namespace tapestry
