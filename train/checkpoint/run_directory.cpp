@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "train/checkpoint/run_directory.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <limits>
@@ -73,11 +76,17 @@ std::set<std::uint64_t> kept_steps(const std::vector<std::uint64_t>& steps,
   return kept;
 }
 
+/// The files that training writes into a run directory, besides `events.*`.
+constexpr std::array<std::string_view, 7> run_file_names{
+    "config.yaml", "metrics.csv",  "train.log",      "average.h5",
+    "timing.csv",  "time_use.csv", "recording.jsonl"};
+
 FileKind text_kind(std::uint64_t max_bytes) {
   return {.expected = "a text file",
           .special_hint = "name the directory of a run",
           .too_large_hint = "delete the file if it does not belong to the run",
-          .max_bytes = max_bytes};
+          .max_bytes = max_bytes,
+          .follows_links = false};
 }
 
 bool is_missing(const std::filesystem::path& path) {
@@ -241,6 +250,50 @@ RunDirectory find_run(const std::filesystem::path& folder) {
   const auto above = given.filename() == "checkpoints" ? given.parent_path() : given / "..";
   RunDirectory run(above.empty() ? "." : above);
   return named.steps().empty() && !run.steps().empty() ? run : named;
+}
+
+FileDescriptor open_run_file(const std::filesystem::path& path, int flags, FileSystem& files) {
+  constexpr int safely = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
+  FileDescriptor file(
+      files, retry_interrupted([&] { return files.open(path.c_str(), flags | safely, 0666); }));
+  struct stat status {};
+  if (!file.is_open() || files.fstat(file.get(), status) != 0 || S_ISREG(status.st_mode)) {
+    return file;
+  }
+  file.close();
+  errno = S_ISDIR(status.st_mode) ? EISDIR : ENXIO;
+  return file;
+}
+
+std::string run_file_problem(int code, const std::filesystem::path& path, FileSystem& files) {
+  const char* const found = code == ELOOP    ? "a symbolic link"
+                            : code == EISDIR ? "a folder"
+                            : code == ENXIO  ? "a pipe, socket or device"
+                                             : nullptr;
+  return found == nullptr ? output_error_text(code, path.parent_path(), files)
+                          : fmt::format("found {}, expected a regular file", found);
+}
+
+bool is_file_of_run(const std::filesystem::path& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::path absolute = fs::absolute(path, ignored);
+  const fs::path folder = fs::weakly_canonical(absolute.parent_path(), ignored);
+  const auto is_run = [&](const fs::path& each) {
+    return fs::is_directory(each / "checkpoints", ignored);
+  };
+  if (is_run(folder)) {
+    const std::string name = absolute.filename().string();
+    return name == "checkpoints" || name == "cache" || name.starts_with('.') ||
+           name.starts_with("events.") ||
+           std::ranges::find(run_file_names, name) != run_file_names.end();
+  }
+  for (fs::path each = folder; each.has_relative_path(); each = each.parent_path()) {
+    const std::string name = each.filename().string();
+    const bool is_part = name == "checkpoints" || name == "cache" || name == "tensorboard";
+    if (is_part && is_run(each.parent_path())) return true;
+  }
+  return false;
 }
 
 std::optional<std::string> read_run_file(const std::filesystem::path& path) {

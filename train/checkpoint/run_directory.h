@@ -126,19 +126,38 @@ class RunDirectory {
 /// `checkpoints`.
 RunDirectory find_run(const std::filesystem::path& folder);
 
+/// Opens a file of a run directory. Never blocks, and follows no symbolic link: a link in a run
+/// directory of another user would append to, or show, files of this user.
+///
+/// flags    of open(2)
+/// returns  the file. If it cannot be opened or is not a regular file: a closed descriptor, with a
+///          code for run_file_problem() in errno
+FileDescriptor open_run_file(const std::filesystem::path& path, int flags,
+                             FileSystem& files = posix_file_system());
+
+/// Why open_run_file() failed: "found a symbolic link, expected a regular file".
+std::string run_file_problem(int code, const std::filesystem::path& path,
+                             FileSystem& files = posix_file_system());
+
+/// Whether the path names a file that a run owns: in the folder `checkpoints` or `cache` of a run
+/// directory, or a file that training writes into the run directory.
+bool is_file_of_run(const std::filesystem::path& path);
+
 /// Maximum size of a text file of a run directory that is read as a whole, in bytes.
 inline constexpr std::uint64_t max_run_file_bytes = std::uint64_t{1} << 30;
 
 /// The content of a text file of a run directory, such as metrics.csv; nullopt if it is missing.
 /// Never blocks, not even for a named pipe.
 ///
-/// throws  FileError if it is not a regular file, larger than `max_run_file_bytes`, or unreadable
+/// throws  FileError if it is not a regular file, larger than `max_run_file_bytes`, unreadable, or
+/// a
+///         symbolic link
 std::optional<std::string> read_run_file(const std::filesystem::path& path);
 
 /// At most the last `max_bytes` bytes of a text file of any size, such as a log; nullopt if it is
 /// missing. Never blocks, not even for a named pipe.
 ///
-/// throws  FileError if it is not a regular file, or unreadable
+/// throws  FileError if it is not a regular file, unreadable, or a symbolic link
 std::optional<std::string> read_end_of_run_file(const std::filesystem::path& path,
                                                 std::size_t max_bytes);
 

@@ -19,6 +19,7 @@
 #include "train/base/error.h"
 #include "train/base/format.h"
 #include "train/base/program.h"
+#include "train/checkpoint/run_directory.h"
 
 namespace tapestry {
 namespace {
@@ -56,16 +57,12 @@ RunLock::RunLock(std::filesystem::path run_directory, FileSystem& files)
   take();
 }
 
-/// Does not follow a symbolic link, to avoid overwriting its target.
 FileDescriptor RunLock::open_file() const {
   const auto path = run_directory_ / ".lock";
-  FileDescriptor file(files_, retry_interrupted([&] {
-                        return files_.open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
-                                           0666);
-                      }));
+  FileDescriptor file = open_run_file(path, O_RDWR | O_CREAT, files_);
   if (!file.is_open() && errno == ELOOP) {
     throw OutputError(
-        fmt::format("{}: found a symbolic link, expected a file", escaped(path.string())),
+        fmt::format("{}: {}", escaped(path.string()), run_file_problem(ELOOP, path, files_)),
         "delete the link");
   }
   if (!file.is_open()) lock_failure(path, "open the lock file", files_);
@@ -115,8 +112,7 @@ void RunLock::require_held() {
 }
 
 bool is_locked(const std::filesystem::path& run_directory) {
-  const int flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW;
-  const FileDescriptor file(posix_file_system(), ::open((run_directory / ".lock").c_str(), flags));
+  const FileDescriptor file = open_run_file(run_directory / ".lock", O_RDONLY);
   struct flock lock {};
   lock.l_type = F_WRLCK;
   return file.is_open() && ::fcntl(file.get(), F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;

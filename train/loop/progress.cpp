@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "train/loop/progress.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/basic_file_sink.h>
@@ -20,6 +21,7 @@
 #include "data/io/utf8.h"
 #include "train/base/error.h"
 #include "train/base/format.h"
+#include "train/checkpoint/run_directory.h"
 #include "train/system/memory.h"
 #include "train/system/standard_streams.h"
 
@@ -37,15 +39,10 @@ std::string reason_in(const std::string& error) {
   return colon == error.npos ? error : error.substr(colon + 2);
 }
 
-/// throws  OutputError if the path exists and is not a regular file: opening a pipe would block.
+/// Creates the file, which spdlog then opens again by its name. throws OutputError.
 void require_log_file(const std::string& path) {
-  std::error_code ignored;
-  const auto status = std::filesystem::status(path, ignored);
-  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return;
-  throw OutputError(fmt::format("{}: found {}, expected a regular file", path,
-                                std::filesystem::is_directory(status)
-                                    ? "a folder"
-                                    : "a pipe, socket or device, or a link to one"),
+  if (open_run_file(path, O_WRONLY | O_CREAT | O_APPEND).is_open()) return;
+  throw OutputError(fmt::format("{}: {}", path, run_file_problem(errno, path)),
                     "delete it, or move it away");
 }
 

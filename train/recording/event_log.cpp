@@ -172,16 +172,8 @@ std::string reason(const std::filesystem::path& path) {
 }  // namespace
 
 AppendedFile::AppendedFile(std::filesystem::path path)
-    : path_(std::move(path)),
-      file_(posix_file_system(),
-            ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
-                   0666)) {
-  struct stat status {};
-  if (!file_.is_open() || ::fstat(file_.get(), &status) != 0) {
-    fail(reason(path_));
-  } else if (!S_ISREG(status.st_mode)) {
-    fail("not a regular file");
-  }
+    : path_(std::move(path)), file_(open_run_file(path_, O_RDWR | O_CREAT | O_APPEND)) {
+  if (!file_.is_open()) fail(run_file_problem(errno, path_));
 }
 
 std::optional<std::uint64_t> AppendedFile::size() {

@@ -19,12 +19,10 @@ using Json = nlohmann::ordered_json;
 
 /// The time in UTC with microseconds, since two processes may start within a second.
 std::string utc_now() {
-  using std::chrono::microseconds, std::chrono::seconds, std::chrono::system_clock;
-  const auto now = system_clock::now();
-  const auto second = std::chrono::floor<seconds>(now);
-  std::string text = format_time(system_clock::to_time_t(second));
-  const auto fraction = std::chrono::duration_cast<microseconds>(now - second).count();
-  if (text.ends_with('Z')) text.insert(text.size() - 1, fmt::format(".{:06}", fraction));
+  timespec now{};  // std::chrono::system_clock overflows in the year 2262
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  std::string text = format_time(now.tv_sec);
+  if (text.ends_with('Z')) text.insert(text.size() - 1, fmt::format(".{:06}", now.tv_nsec / 1000));
   return text;
 }
 

@@ -203,6 +203,8 @@ TEST_CASE("a run directory that cannot be used is rejected before training") {
                     {train + "taken --fresh", 5, taken},
                     {train + "~/x", 2, {"found ~/x, whose ~ only a shell expands", "$HOME"}},
                     {train + std::string(300, 'x'), 2, {"with a name of 300", "a shorter name"}},
+                    {train + "taken/run/deep --dry-run", 5, taken},
+                    {train + "taken --dry-run", 5, taken},
                     {train + "photos", 2, {"photos: contains other files, such as a.jpg"}},
                     {train + "/ --dry-run", 2, {"/: contains other files, such as "}},
                     {train + ".", 2, {"./config.yaml: exists and is not part of a run"}},
@@ -213,17 +215,33 @@ TEST_CASE("a run directory that cannot be used is rejected before training") {
   work.out(train + "empty train.steps=1");
 }
 
-TEST_CASE("a pipe or folder in place of train.log is rejected without blocking") {
+TEST_CASE("a pipe, folder or link in place of train.log is rejected without blocking") {
   const TrainedWorkplace work;
   const auto log = work / "runs/tiny/train.log";
   fs::remove(log);
-  for (const std::string found : {"a pipe, socket or device, or a link to one", "a folder"}) {
+  work.write("victim", "mine");
+  for (const std::string found : {"a pipe, socket or device", "a folder", "a symbolic link"}) {
     if (found == "a folder") fs::create_directory(log);
-    if (found != "a folder") REQUIRE(::mkfifo(log.c_str(), 0600) == 0);
+    if (found == "a symbolic link") fs::create_symlink(work / "victim", log);
+    if (found == "a pipe, socket or device") REQUIRE(::mkfifo(log.c_str(), 0600) == 0);
     const Outcome rejected = work.run("train --resume runs/tiny train.steps=20");
     CHECK(rejected.code == 5);
     CHECK(contains(rejected.err, "runs/tiny/train.log: found " + found + ", expected a regular"));
     fs::remove(log);
+  }
+  CHECK(work.read("victim") == "mine");
+}
+
+TEST_CASE("files of a run are not read through links") {
+  const TrainedWorkplace work;
+  work.write("secret", "step,secret\n1,2\n");
+  for (const std::string name : {"metrics.csv", "events.jsonl", "train.log"}) {
+    CAPTURE(name);
+    fs::remove(work / "runs/tiny" / name);
+    fs::create_symlink(work / "secret", work / "runs/tiny" / name);
+    CHECK(contains(work.run("report runs/tiny").err, name + ": found a symbolic link"));
+    CHECK_FALSE(contains(work.read("runs/tiny/report.html"), "secret"));
+    fs::remove(work / "runs/tiny" / name);
   }
 }
 
