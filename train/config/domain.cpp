@@ -13,9 +13,9 @@
 #include <span>
 #include <type_traits>
 
+#include "data/io/near_name.h"
 #include "data/io/number.h"
 #include "data/io/utf8.h"
-#include "train/config/suggestions.h"
 #include "train/config/text.h"
 
 namespace tapestry {
@@ -265,8 +265,13 @@ std::string expected(const FilePath&) { return "a path"; }
 std::string expected(const FolderPath&) { return "a path"; }
 
 Parsed parse(const Text&, std::string_view text) { return FieldValue(std::string(text)); }
-Parsed parse(const FilePath&, std::string_view text) { return FieldValue(std::string(text)); }
-Parsed parse(const FolderPath&, std::string_view text) { return FieldValue(std::string(text)); }
+
+Parsed parse(const FilePath&, std::string_view text) {
+  if (auto error = find_shell_path(text)) return *std::move(error);
+  return FieldValue(std::string(text));
+}
+
+Parsed parse(const FolderPath&, std::string_view text) { return parse(FilePath(), text); }
 
 /// Puts the text in double quotes and escapes `"` and `\`.
 std::string to_text(const std::string& value) {
@@ -310,14 +315,7 @@ std::optional<Diagnostic> find_excess_length(std::string_view text) {
 }
 
 Parsed parse(const RunPath&, std::string_view text) {
-  if (text.starts_with('~')) {
-    return Diagnostic{
-        .message =
-            fmt::format("expected a path, found {}, whose ~ only a shell expands", excerpt(text)),
-        .hint =
-            "write the whole path of the home directory; on a command line, $HOME/... "
-            "instead of ~/..."};
-  }
+  if (auto error = find_shell_path(text)) return *std::move(error);
   if (find_invalid_utf8(text)) {
     return not_a_path("a path in UTF-8", text, "choose a name in UTF-8");
   }
@@ -394,6 +392,9 @@ std::string expected(const FilePaths&) { return "a path or a list of paths"; }
 Parsed parse(const FilePaths& set, std::string_view text) {
   auto names = parse_items(text);
   if (!names) return not_in(expected(set), text, "for example, write [a.txt, b.txt]");
+  for (const std::string& name : *names) {
+    if (auto error = find_shell_path(name)) return *std::move(error);
+  }
   return FieldValue(FileList(*std::move(names)));
 }
 
@@ -442,7 +443,19 @@ std::string Domain::expected() const {
 }
 
 Parsed Domain::parse(std::string_view text) const {
-  return std::visit([&](const auto& set) { return tapestry::parse(set, text); }, set_);
+  const auto parse_in_set = [&](std::string_view each) {
+    return std::visit([&](const auto& set) { return tapestry::parse(set, each); }, set_);
+  };
+  Parsed parsed = parse_in_set(text);
+  auto* const error = std::get_if<Diagnostic>(&parsed);
+  const std::string odd = error == nullptr ? "" : name_odd_character(text);
+  if (odd.empty()) return parsed;
+  error->message += odd;
+  const std::string plain(without_spaces(with_plain_characters(text)));
+  const Parsed meant = parse_in_set(plain);
+  const auto* other = std::get_if<Diagnostic>(&meant);
+  error->hint = other == nullptr ? fmt::format("write `{}`", plain) : other->hint;
+  return parsed;
 }
 
 std::string Domain::print(const FieldValue& value) const {
@@ -463,6 +476,22 @@ std::vector<std::string> Domain::words() const {
   if (const auto* set = std::get_if<OneOf>(&set_)) return set->names;
   if (const auto* set = std::get_if<NumberOrWord>(&set_)) return {std::string(set->word)};
   return {};
+}
+
+std::optional<Diagnostic> find_shell_path(std::string_view text) {
+  const bool home = text.starts_with('~');
+  const bool variable =
+      text.size() > 1 && text[0] == '$' &&
+      (text[1] == '{' || text[1] == '_' || std::isalpha(static_cast<unsigned char>(text[1])) != 0);
+  if (!home && !variable) return std::nullopt;
+  const std::string_view name = text.substr(0, text.find('/'));
+  return Diagnostic{
+      .message = fmt::format("expected a path, found {}, whose {} only a shell expands",
+                             excerpt(text), home ? "~" : excerpt(name)),
+      .hint = home ? "write the whole path of the home directory; on a command line, $HOME/... "
+                     "instead of ~/..."
+                   : "write the whole path, or pass the key on the command line, where the shell "
+                     "expands it"};
 }
 
 std::optional<double> parse_percentage(std::string_view text) {

@@ -76,7 +76,8 @@ struct Flag {};
 /// Any text, including the empty text.
 struct Text {};
 
-/// The path of a file, or empty for no file. load_config() makes it absolute.
+/// The path of a file, or empty for no file. load_config() makes it absolute. As all paths, it must
+/// not begin with `~` or `$NAME`, see find_shell_path().
 struct FilePath {};
 
 /// The paths of files: one path, or a list such as `[a.txt, b.txt]`, or empty for no files.
@@ -88,7 +89,7 @@ struct FolderPath {};
 
 /// The path of a run directory, or empty for the default. Rejects paths that cannot be created or
 /// stored in a config: names of more than 255 bytes, paths of more than 4000 bytes, control
-/// characters and invalid UTF-8. Also rejects `~`, which only a shell expands.
+/// characters and invalid UTF-8.
 struct RunPath {};
 
 /// Lists of whole numbers, such as `[1, 3]`; a single number is a list of one element.
@@ -163,6 +164,10 @@ class Domain {
 
 /// The number of a percentage in (0%, 100%], such as 5 for "5%"; nullopt for other texts.
 std::optional<double> parse_percentage(std::string_view text);
+
+/// The error for a path that begins with `~` or `$NAME`, which a config does not expand; nullopt
+/// for other paths. A file of this name can be written as `./~name`.
+std::optional<Diagnostic> find_shell_path(std::string_view text);
 
 /// A list in the syntax of Domain::parse(): `["a", "b"]`.
 std::string print_list(const std::vector<std::string>& items);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -23,7 +24,8 @@ std::string describe_origin(const std::string& path, const Origins& origins) {
 /// Origin and default, for the comment next to a value.
 std::string comment_beside(const ExplainedKey& each) {
   std::string text = each.origin;
-  if (each.percent) text += fmt::format(", given as {}% of train.steps", *each.percent);
+  if (each.percent && !each.value.ends_with('%'))
+    text += fmt::format(", given as {}% of train.steps", *each.percent);
   if (each.value != each.key.default_value) {
     text += fmt::format("; default {}", each.key.default_value);
   }
@@ -40,20 +42,26 @@ std::string comment_above(const ExplainedKey& each) {
 
 std::vector<ExplainedKey> explain_config(const std::string& path,
                                          const std::vector<std::string>& overrides) {
-  const ConfigWithOrigins loaded = load_config_with_origins(path, overrides);
+  const ConfigWithOrigins loaded = load_config_with_origins(path, overrides, false);
+  const bool by_epochs = loaded.config.train.epochs != 0;
   const auto& percentages = loaded.config.step_percentages;
   std::vector<ConfigKey> keys = config_keys();
   std::vector<ExplainedKey> explained;
   for (const Field& field : fields_of(loaded.config)) {
     const std::string name = field.path();
     const auto percentage = percentages.find(name);
-    explained.push_back({.key = std::move(keys.at(explained.size())),
-                         .value = field.printed(),
-                         .percent = percentage == percentages.end()
-                                        ? std::nullopt
-                                        : std::optional(percentage->second.percent),
-                         .origin = describe_origin(name, loaded.origins),
-                         .in_use = field.in_use()});
+    const bool given_in_percent = percentage != percentages.end();
+    explained.push_back(
+        {.key = std::move(keys.at(explained.size())),
+         .value = by_epochs && given_in_percent ? fmt::format("{}%", percentage->second.percent)
+                                                : field.printed(),
+         .percent = given_in_percent ? std::optional(percentage->second.percent) : std::nullopt,
+         .origin = describe_origin(name, loaded.origins),
+         .in_use = field.in_use()});
+    if (by_epochs && name == "train.steps") {
+      explained.back().in_use = false;
+      explained.back().key.used_with = "train.epochs: 0";
+    }
   }
   return explained;
 }
@@ -63,7 +71,11 @@ std::string to_yaml(const std::vector<ExplainedKey>& keys) {
   std::string_view section;
   for (const ExplainedKey& each : keys) {
     if (each.key.section != section) {
-      text += fmt::format("{}{}:\n", text.empty() ? "" : "\n", each.key.section);
+      const bool used = std::ranges::any_of(keys, [&](const ExplainedKey& other) {
+        return other.key.section == each.key.section && other.in_use;
+      });
+      text +=
+          fmt::format("{}{}{}:\n", text.empty() ? "" : "\n", used ? "" : "# ", each.key.section);
     }
     section = each.key.section;
     const std::string assignment =

@@ -13,13 +13,15 @@ namespace tapestry {
 /// A key of a config, with its value and the origin of the value.
 struct ExplainedKey {
   ConfigKey key;
-  std::string value;              ///< YAML text; a percentage is resolved to a number
+  /// YAML text. A percentage is resolved to a number, except with train.epochs, which needs the
+  /// data.
+  std::string value;
   std::optional<double> percent;  ///< percentage of train.steps, if the config has a percentage
   std::string origin;             ///< `configs/copy.yaml:12`, `command line` or `default`
   bool in_use;                    ///< false if the chosen kinds do not use the key
 };
 
-/// Every key of a config file with overrides, in file order.
+/// Every key of a config file with overrides, in file order. Data files need not be named.
 ///
 /// throws  ConfigError like load_config()
 std::vector<ExplainedKey> explain_config(const std::string& path,

@@ -91,4 +91,6 @@ void ConfigCheck::reject(Keys keys, std::string message, std::string hint) const
   if (place != nullptr) errors_.add(*place, std::move(message), std::move(hint));
 }
 
+bool ConfigCheck::is_set(std::string_view key) const { return origins_.contains(key); }
+
 }  // namespace tapestry

@@ -110,6 +110,16 @@ class ConfigCheck {
   /// nothing if one of the keys has an invalid value, since the intended value is unknown.
   void reject(Keys keys, std::string message, std::string hint) const;
 
+  /// reject() for a file that is not named, unless files_required is false.
+  void reject_missing_file(Keys keys, std::string message, std::string hint) const {
+    if (files_required) reject(keys, std::move(message), std::move(hint));
+  }
+
+  /// Whether a key was set, also if its value is invalid.
+  bool is_set(std::string_view key) const;
+
+  bool files_required = true;  ///< false to explain a config without its data files
+
  private:
   const Origins& origins_;
   Diagnostics& errors_;

@@ -89,7 +89,7 @@ void move_to_data_folder(Config& config, const Origins& origins, const Folder& t
 /// `override_folder`.
 ConfigWithOrigins read_config(std::string_view text, const std::string& name,
                               const Folder& text_folder, const std::vector<std::string>& overrides,
-                              const Folder& override_folder) {
+                              const Folder& override_folder, bool files_required = true) {
   Config config;
   Diagnostics errors;
   YamlText yaml(name, text, errors);
@@ -103,7 +103,7 @@ ConfigWithOrigins read_config(std::string_view text, const std::string& name,
   move_to_data_folder(config, reader.origins(), text_folder, data_folder_of_text);
   choose_length(config, reader.origins(), errors);
   resolve_percentages(config);
-  if (complete) check_rules(config, reader.origins(), errors);
+  if (complete) check_rules(config, reader.origins(), errors, files_required);
   errors.throw_if_any();
   return {std::move(config), reader.origins()};
 }
@@ -154,11 +154,12 @@ Config load_config(const std::string& path, const std::vector<std::string>& over
 }
 
 ConfigWithOrigins load_config_with_origins(const std::string& path,
-                                           const std::vector<std::string>& overrides) {
+                                           const std::vector<std::string>& overrides,
+                                           bool files_required) {
   const std::string text = read_config_file(path);
   const Folder here = working_folder();
   const std::filesystem::path folder = (here.value_or("/") / path).parent_path();
-  ConfigWithOrigins read = read_config(text, path, folder, overrides, here);
+  ConfigWithOrigins read = read_config(text, path, folder, overrides, here, files_required);
   set_run_dir(read.config, path, overrides);
   return read;
 }
@@ -198,7 +199,12 @@ std::string read_config_file(const std::string& path) try {
   }
   return text;
 } catch (const FileError& error) {
-  throw ConfigError({{{.file = path}, error.reason(), error.hint()}});
+  std::error_code ignored;
+  const auto of_run = std::filesystem::path(path) / "config.yaml";
+  const bool is_run = std::filesystem::is_regular_file(of_run, ignored);
+  throw ConfigError({{{.file = path},
+                      error.reason(),
+                      is_run ? fmt::format("did you mean {}?", of_run.string()) : error.hint()}});
 }
 
 }  // namespace tapestry

@@ -8,9 +8,10 @@
 #include <algorithm>
 #include <variant>
 
+#include "data/io/near_name.h"
 #include "data/io/utf8.h"
+#include "train/base/program.h"
 #include "train/config/fields.h"
-#include "train/config/suggestions.h"
 #include "train/config/synonyms.h"
 #include "train/config/text.h"
 #include "train/config/yaml_text.h"
@@ -65,7 +66,29 @@ std::string ask_for(const std::vector<std::string>& paths, const std::string& se
   return fmt::format("did you mean {}?", list_in_words(keys));
 }
 
+/// The corrected form of `key:value`, or of a name with characters that only look like ASCII; empty
+/// for other names.
+std::string corrected(const std::string& name) {
+  std::string plain = with_plain_characters(name);
+  plain.erase(plain.find_last_not_of(' ') + 1);
+  if (const std::size_t colon = plain.find(':'); colon != plain.npos) {
+    const std::string line = plain.substr(0, plain.find_first_of(" ,", colon));
+    if (const auto fixed = with_colon_and_space(line)) return *fixed;
+  }
+  return plain == name ? "" : plain;
+}
+
 std::string hint_for_section(const Keys& keys, const std::string& section) {
+  const std::size_t dot = section.find('.');
+  if (dot != section.npos &&
+      contains(keys_in(keys, section.substr(0, dot)), section.substr(dot + 1))) {
+    return fmt::format("write `{}:` and, indented below it, `{}: ...`", section.substr(0, dot),
+                       section.substr(dot + 1));
+  }
+  if (const std::string name = corrected(section); !name.empty()) {
+    return fmt::format("write `{}`", name);
+  }
+  if (const auto missing = hint_for_missing_feature(section)) return *missing;
   if (const std::string where = sections_with(keys, section); !where.empty()) {
     return fmt::format("`{}` belongs {}", section, where);
   }
@@ -90,6 +113,12 @@ std::vector<std::string> keys_by_use(const std::string& section, const Config& c
 /// chosen  a config with the data.task and model.kind of the text
 std::string hint_for_key(const Keys& keys, const std::string& section, const std::string& key,
                          const Config& chosen) {
+  if (const std::string name = corrected(key); !name.empty()) {
+    return fmt::format("write `{}`", name);
+  }
+  for (const std::string& path : paths_of_synonym(key)) {
+    if (path.starts_with(section + ".")) return ask_for({path}, section);
+  }
   if (const std::string where = sections_with(keys, key); !where.empty()) {
     return fmt::format("`{}` belongs {}", key, where);
   }
@@ -102,7 +131,21 @@ std::string hint_for_key(const Keys& keys, const std::string& section, const std
   if (const auto meant = closest(key, all)) {
     return fmt::format("did you mean `{}` {}?", *meant, sections_with(keys, *meant));
   }
-  return fmt::format("`{}` has the keys {}", section, fmt::join(keys_in(keys, section), ", "));
+  if (const auto missing = hint_for_missing_feature(key)) return *missing;
+  constexpr std::size_t max_listed = 12;
+  const std::vector<std::string> listed = keys_in(keys, section);
+  if (listed.size() > max_listed) {
+    return fmt::format("`{} config explain CONFIG` lists the keys of `{}`", program_name(),
+                       section);
+  }
+  return fmt::format("`{}` has the keys {}", section, fmt::join(listed, ", "));
+}
+
+/// The hint for a section whose content is not a map. `key` is one of its keys.
+std::string hint_for_content(const YAML::Node& content, const std::string& key) {
+  const std::string fixed = content.IsScalar() ? corrected(content.Scalar()) : "";
+  if (fixed.empty()) return fmt::format("write `{}: ...` below it, or remove the section", key);
+  return fmt::format("write `{}`, with a space after the colon", fixed);
 }
 
 /// The text of a value for Domain::parse(); nullopt if it is neither a scalar nor a list of
@@ -161,6 +204,8 @@ std::string hint_for_form(const std::string& override) {
     const auto invalid = [&](const std::string& path) { return !accepts(path, value); };
     if (!std::ranges::all_of(paths, invalid)) std::erase_if(paths, invalid);
   }
+  if (const auto missing = hint_for_missing_feature(name); paths.empty() && missing)
+    return *missing;
   if (paths.empty()) return "for example, write `model.d_model=128`";
   for (std::string& path : paths) path = fmt::format("`{}=...`", path);
   return "write " + list_in_words(paths);
@@ -177,8 +222,7 @@ void ConfigReader::read(YamlText& text, const Folder& folder) {
       errors_.add(section.key_place,
                   fmt::format("expected keys indented below `{}`, found {}", section.key,
                               describe(section.value)),
-                  fmt::format("write `{}: ...` below it, or remove the section",
-                              keys_in(keys_, section.key).front()));
+                  hint_for_content(section.value, keys_in(keys_, section.key).front()));
       continue;
     }
     for (YamlEntry& entry : text.entries(section.key, section.value)) {
@@ -213,7 +257,7 @@ void ConfigReader::read(const std::string& override, const Folder& folder) {
 
 bool ConfigReader::check_section(const Place& place, const std::string& section) {
   if (contains(section_names(keys_), section)) return true;
-  errors_.add(place, fmt::format("unknown section `{}`", section),
+  errors_.add(place, fmt::format("unknown section `{}`{}", section, name_odd_character(section)),
               hint_for_section(keys_, section));
   return false;
 }
@@ -221,7 +265,8 @@ bool ConfigReader::check_section(const Place& place, const std::string& section)
 bool ConfigReader::check_key(const Place& place, const std::string& section, const std::string& key,
                              const Config& chosen) {
   if (contains(keys_in(keys_, section), key)) return true;
-  errors_.add(place, fmt::format("unknown key `{}` in `{}`", key, section),
+  errors_.add(place,
+              fmt::format("unknown key `{}` in `{}`{}", key, section, name_odd_character(key)),
               hint_for_key(keys_, section, key, chosen));
   return false;
 }
@@ -263,9 +308,11 @@ bool ConfigReader::set_value(Field& field, const Given& given) {
   Parsed parsed = field.domain.parse(*given.text);
   if (const auto* error = std::get_if<Diagnostic>(&parsed)) {
     const std::string& usual = std::ranges::find(keys_, path, &ConfigKey::path)->default_value;
+    const auto meant = value_meant_by(path, *given.text);
     errors_.add(given.place, error->message,
-                error->hint.empty() ? fmt::format("for example, write {}, the default", usual)
-                                    : error->hint);
+                meant                 ? fmt::format("the nearest is `{}`", *meant)
+                : error->hint.empty() ? fmt::format("for example, write {}, the default", usual)
+                                      : error->hint);
     return false;
   }
   config_.step_percentages.erase(path);

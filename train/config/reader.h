@@ -36,8 +36,11 @@ struct ConfigWithOrigins {
 };
 
 /// Like load_config(), but also returns the origins of the values.
+///
+/// files_required  see check_rules()
 ConfigWithOrigins load_config_with_origins(const std::string& path,
-                                           const std::vector<std::string>& overrides = {});
+                                           const std::vector<std::string>& overrides = {},
+                                           bool files_required = true);
 
 /// Sets keys of a Config from YAML texts and overrides. Later values replace earlier ones. Reports
 /// unknown names and invalid values. A key with an invalid value keeps its previous value.

@@ -42,10 +42,27 @@ void check_unused_keys(const Config& config, const ConfigCheck& check) {
 void check_data_task(const Config& config, const ConfigCheck& check) {
   const std::vector<std::string> tasks = data_tasks_for(config.model_kind);
   if (std::ranges::find(tasks, config.data.task) != tasks.end()) return;
+  std::vector<std::string> kinds;  // that support the task
+  for (const ConfigKind& kind : model_kinds()) {
+    const auto supported = data_tasks_for(kind.name);
+    if (std::ranges::find(supported, config.data.task) != supported.end()) {
+      kinds.emplace_back(kind.name);
+    }
+  }
+  const std::string set_kind = fmt::format("set `model.kind` to {}", list_in_words(kinds));
+  if (!check.is_set("model.kind")) {
+    check.reject(
+        {"data.task"},
+        fmt::format("`task: {}` needs a `model.kind`, whose default {} does not support it",
+                    config.data.task, config.model_kind),
+        set_kind);
+    return;
+  }
   check.reject(
       {"model.kind", "data.task"},
       fmt::format("`kind: {}` does not support `task: {}`", config.model_kind, config.data.task),
-      fmt::format("set `data.task` to {}, or choose another `model.kind`", list_in_words(tasks)));
+      fmt::format("set `data.task` to {}{}{}", list_in_words(tasks), kinds.empty() ? "" : ", or ",
+                  kinds.empty() ? "" : set_kind.substr(4)));
 }
 
 /// Checks the rules of the data task or the model kind.
@@ -237,10 +254,12 @@ void check_kernels(const Config& config, const ConfigCheck& check) {
 
 }  // namespace
 
-void check_rules(const Config& config, const Origins& origins, Diagnostics& errors) {
+void check_rules(const Config& config, const Origins& origins, Diagnostics& errors,
+                 bool files_required) {
   check_unused_keys(config, ConfigCheck(origins, errors));
   const auto kind = std::ranges::find(model_kinds(), config.model_kind, &ConfigKind::name);
-  const ConfigCheck check(origins, errors, kind == model_kinds().end() ? nullptr : &*kind);
+  ConfigCheck check(origins, errors, kind == model_kinds().end() ? nullptr : &*kind);
+  check.files_required = files_required;
   check_data_task(config, check);
   check_chosen_kind(config, check, data_tasks(), config.data.task);
   check_heads(config, check);

@@ -28,6 +28,9 @@ std::vector<std::string> data_tasks_for(std::string_view model_kind);
 
 /// Adds an error to `errors` for each contradiction between valid values, and for each key that the
 /// chosen task, optimizer or schedule does not use.
-void check_rules(const Config& config, const Origins& origins, Diagnostics& errors);
+///
+/// files_required  false to accept a task whose data files are not named
+void check_rules(const Config& config, const Origins& origins, Diagnostics& errors,
+                 bool files_required = true);
 
 }  // namespace tapestry

@@ -12,6 +12,7 @@
 
 #include "data/io/text_file.h"
 #include "data/io/utf8.h"
+#include "train/base/program.h"
 #include "train/config/config.h"
 #include "train/config/load.h"
 #include "train/config/text.h"
@@ -62,7 +63,8 @@ std::optional<LineError> find_line_error(std::string_view line) {
   return std::nullopt;
 }
 
-/// The corrected form of a line such as `d_model:128` or `d_model 128`; nullopt for other lines.
+}  // namespace
+
 std::optional<std::string> with_colon_and_space(std::string_view line) {
   line = line.substr(0, line.find('#'));
   const std::size_t begin = line.find_first_not_of(' ');
@@ -80,6 +82,8 @@ std::optional<std::string> with_colon_and_space(std::string_view line) {
   return fmt::format("{}:{}{}", key, value < rest.size() ? " " : "", rest.substr(value));
 }
 
+namespace {
+
 std::size_t line_of(const YAML::Mark& mark) {
   return static_cast<std::size_t>(std::max(0, mark.line));
 }
@@ -96,10 +100,23 @@ std::size_t find_wrong_line(std::size_t found, const std::vector<std::string>& l
   return std::min(found, lines.size());
 }
 
+constexpr const char* backslash_hint =
+    "put the text in single quotes: in double quotes, a backslash begins an escape sequence";
+
+/// Whether a text in double quotes has a backslash, as in "C:\\Users".
+bool has_escape_in_quotes(std::string_view text) {
+  const std::size_t quote = text.find('"');
+  return quote != text.npos && text.find('\\', quote) != text.npos;
+}
+
 std::string hint_for(const YAML::Exception& error, const std::vector<std::string>& lines) {
   const bool starts_with_a_symbol =
       error.msg == YAML::ErrorMsg::UNKNOWN_TOKEN || error.msg == YAML::ErrorMsg::UNKNOWN_ANCHOR;
   if (starts_with_a_symbol) return "put the value in double quotes if it is meant as text";
+  const std::size_t found = line_of(error.mark);  // or the line after it
+  for (const std::size_t each : {found, found - 1}) {
+    if (each < lines.size() && has_escape_in_quotes(lines[each])) return backslash_hint;
+  }
   const std::size_t line = find_wrong_line(line_of(error.mark), lines);
   const auto valid = line < lines.size() ? with_colon_and_space(lines[line]) : std::nullopt;
   if (valid) return fmt::format("write `{}` in line {}", escaped(*valid), line + 1);
@@ -231,7 +248,7 @@ void YamlText::set_root(const YAML::Node& first) {
     return;  // an error was already reported
   } else if (first.IsMap() || first.IsNull()) {
     errors_.add({.file = name_}, "is empty, expected sections such as `model:`",
-                "start from configs/copy.yaml");
+                fmt::format("`{} config new FILE` writes a config for your data", program_name()));
   } else {
     report(first, fmt::format("expected sections such as `model:`, found {}", describe(first)),
            "write `model:` and, indented below it, `d_model: 64`");
@@ -325,6 +342,9 @@ bool YamlText::check_scalar(const YAML::Node& scalar, const Place& place) {
   }
   const auto bad = find_bad_character(scalar.Scalar(), false);
   if (!bad) return true;
+  if (tag == "!" && line.starts_with('"') && has_escape_in_quotes(line)) {
+    return reject(fmt::format("found {}", bad->name), backslash_hint);
+  }
   const bool breaks = scalar.Scalar()[bad->offset] == '\n';
   return breaks
              ? reject("found a text over several lines, expected one line", "write it on one line")

@@ -4,6 +4,7 @@
 #include <yaml-cpp/node/node.h>
 
 #include <cstddef>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -12,6 +13,9 @@
 #include "train/config/error.h"
 
 namespace tapestry {
+
+/// The corrected form of a line such as `d_model:128` or `d_model 128`; nullopt for other lines.
+std::optional<std::string> with_colon_and_space(std::string_view line);
 
 /// A key of a map in a YAML text, with its value.
 struct YamlEntry {

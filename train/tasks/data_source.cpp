@@ -213,15 +213,17 @@ void reject_word_keys(const DataOptions& data, const ConfigCheck& check) {
 void check_subword_files(const SubwordOptions& subwords, bool two_vocabularies,
                          const ConfigCheck& check) {
   if (subwords.file.empty()) {
-    check.reject({"data.subwords", "data.subword_file"}, "`subwords: file` needs `subword_file`",
-                 "name a .model file of SentencePiece here or on the command line: "
-                 "data.subword_file=FILE");
+    check.reject_missing_file({"data.subwords", "data.subword_file"},
+                              "`subwords: file` needs `subword_file`",
+                              "name a .model file of SentencePiece here or on the command line: "
+                              "data.subword_file=FILE");
   }
   const bool has_target = !subwords.target_file.empty();
   if (two_vocabularies && !has_target) {
-    check.reject({"data.subwords", "data.target_subword_file", "data.shared_vocabulary"},
-                 "`subwords: file` needs `target_subword_file`, since `shared_vocabulary` is false",
-                 "name a .model file for the targets, or set `data.shared_vocabulary` to true");
+    check.reject_missing_file(
+        {"data.subwords", "data.target_subword_file", "data.shared_vocabulary"},
+        "`subwords: file` needs `target_subword_file`, since `shared_vocabulary` is false",
+        "name a .model file for the targets, or set `data.shared_vocabulary` to true");
   }
   if (!two_vocabularies && has_target) {
     check.reject({"data.target_subword_file", "data.shared_vocabulary"},
@@ -242,8 +244,9 @@ void check_subwords(const Config& config, const ConfigCheck& check, bool two_voc
 void require_file(const Config& config, const ConfigCheck& check, const char* key,
                   const FileList& file) {
   if (!file.empty()) return;
-  check.reject({"data.task", key}, fmt::format("task {} needs {}", config.data.task, key),
-               fmt::format("name the file here or on the command line: {}=FILE", key));
+  check.reject_missing_file({"data.task", key},
+                            fmt::format("task {} needs {}", config.data.task, key),
+                            fmt::format("name the file here or on the command line: {}=FILE", key));
 }
 
 }  // namespace tapestry

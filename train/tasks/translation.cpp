@@ -79,11 +79,11 @@ void check_pair_files(const DataOptions& data, const ConfigCheck& check) {
   if (data.pairs.validation_source.empty()) missing.push_back("data.validation_source");
   if (data.pairs.validation_target.empty()) missing.push_back("data.validation_target");
   if (!missing.empty()) {
-    check.reject({"data.task", "data.train_source", "data.train_target", "data.validation_source",
-                  "data.validation_target"},
-                 fmt::format("task parallel_text needs {}", fmt::join(missing, ", ")),
-                 fmt::format("name the files here or on the command line: {}=FILE",
-                             fmt::join(missing, "=FILE ")));
+    check.reject_missing_file({"data.task", "data.train_source", "data.train_target",
+                               "data.validation_source", "data.validation_target"},
+                              fmt::format("task parallel_text needs {}", fmt::join(missing, ", ")),
+                              fmt::format("name the files here or on the command line: {}=FILE",
+                                          fmt::join(missing, "=FILE ")));
   }
   const std::size_t sources = data.pairs.train_source.names().size();
   const std::size_t targets = data.pairs.train_target.names().size();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "train/config/suggestions.h"
+#include "data/io/near_name.h"
 
 #include <doctest/doctest.h>
 
@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/support/contains.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/train/config/config_errors.h"
 #include "train/config/fields.h"
 #include "train/config/synonyms.h"
@@ -107,6 +109,103 @@ TEST_CASE("the hint for a key name of another program is the key of this program
         "did you mean `num_encoder_layers` or `num_decoder_layers`?");
   CHECK(hint("lr: 3\n") == "did you mean `learning_rate` in `schedule`?");
   CHECK(hint("train:\n  batch: 8\n") == "did you mean `batch_size`?");
+}
+
+TEST_CASE("the hint for a mistake in a config is right when followed") {
+  const std::string odd = "\xC2\xA0", hidden = "\xE2\x80\x8B", minus = "\xE2\x88\x92";
+  const struct {
+    std::string yaml, hint;
+  } rows[] = {
+      {"schedule: {type: cosine}\n", "did you mean `kind`?"},
+      {"optimizer: {name: adam}\n", "did you mean `kind`?"},
+      {"data: {task: translation}\n", "the nearest is `parallel_text`"},
+      {"data: {task: NER}\n", "the nearest is `tagged_text`"},
+      {"model: {kind: bert}\n", "the nearest is `masked_language_model`"},
+      {"model: {kind: gpt2}\n", "the nearest is `language_model`"},
+      {"optimizer: {kind: lion}\n", "the nearest is `adamw`"},
+      {"schedule: {kind: noam}\n", "the nearest is `inverse_sqrt`"},
+      {"train: {best_metric: accuracy}\n", "the nearest is `token_accuracy`"},
+      {"data:\n  task:copy\n", "write `task: copy`, with a space after the colon"},
+      {"data:\n  task:copy\n  seed:3\n", "write `task: copy`, with a space after the colon"},
+      {"data: {task:copy}\n", "write `task: copy`"},
+      {"train.steps: 10\n", "write `train:` and, indented below it, `steps: ...`"},
+      {"data.task: copy\n", "write `data:` and, indented below it, `task: ...`"},
+      {"train: {device: cuda}\n",
+       "remove it: training runs on the CPU, with train.threads threads"},
+      {"device: cuda\n", "remove it: training runs on the CPU, with train.threads threads"},
+      {"train: {fp16: true}\n", "remove it: train.dtype is float32 or float64"},
+      {"data: {task: labelled_text, train_text: a}\n", "set `model.kind` to classifier"},
+      {"data: {task: images, train_images: a}\n", "set `model.kind` to vision_transformer"},
+      {"data: {folder: \"C:\\Users\"}\n",
+       "put the text in single quotes: in double quotes, a backslash begins an escape sequence"},
+      {"data: {folder: \"C:\\temp\"}\n",
+       "put the text in single quotes: in double quotes, a backslash begins an escape sequence"},
+      {"data: {folder: \"C:\\new\"}\n",
+       "put the text in single quotes: in double quotes, a backslash begins an escape sequence"},
+      {"data: {task:" + odd + "copy}\n", "write `task: copy`"},
+      {"model: {d_model: 8" + hidden + "}\n", "write `8`"},
+      {"model: {d_" + hidden + "model: 8}\n", "write `d_model`"},
+      {"schedule: {learning_rate: 1e" + minus + "3}\n", "write `1e-3`"},
+  };
+  for (const auto& row : rows) {
+    CAPTURE(row.yaml);
+    CHECK(hint(row.yaml) == row.hint);
+  }
+  CHECK(override_hint("device=cuda") ==
+        "remove it: training runs on the CPU, with train.threads threads");
+}
+
+TEST_CASE("an unknown key of a large section is answered with a command, not with all keys") {
+  CHECK(test::contains(hint("train: {flavour: 3}\n"), "config explain CONFIG` lists the keys"));
+  CHECK(test::contains(hint("schedule: {flavour: 3}\n"), "has the keys kind"));
+}
+
+TEST_CASE("characters that are invisible or look like others are named by code point") {
+  const auto message = [](const std::string& yaml) {
+    return test::config_errors(yaml, {}).front().message;
+  };
+  CHECK(
+      test::contains(message("model: {d_model: 8\xE2\x80\x8B}\n"), "(U+200B, which is invisible)"));
+  CHECK(test::contains(message("model: {d_model: 8\xC2\xA0"
+                               "0}\n"),
+                       "(U+00A0, which is not ` `)"));
+  CHECK(test::contains(message("schedule: {learning_rate: \xE2\x88\x92"
+                               "1}\n"),
+                       "(U+2212, which is not `-`)"));
+  CHECK(test::contains(message("mod\xE2\x80\x8B"
+                               "el: {d_model: 8}\n"),
+                       "U+200B"));
+  CHECK_FALSE(test::contains(message("model: {d_model: \xC3\xA9}\n"), "U+"));
+}
+
+TEST_CASE("paths that begin with a shell's home or variable are rejected in every key") {
+  for (const std::string key :
+       {"data: {task: text, train_text", "data: {folder", "data: {task: images, train_images",
+        "train: {run_dir", "train: {initialize_from"}) {
+    CAPTURE(key);
+    for (const std::string path : {"~/a", "~", "$HOME/a", "${HOME}/a"}) {
+      CAPTURE(path);
+      const auto errors = test::config_errors(key + ": '" + path + "'}\n", {});
+      CHECK(std::ranges::any_of(errors, [](const Diagnostic& error) {
+        return test::contains(error.message, "only a shell expands");
+      }));
+    }
+  }
+  for (const std::string path : {"./~a", "$5", "a~", "a$b"}) {
+    CHECK(test::config_errors("data: {task: text, train_text: '" + path +
+                              "'}\nmodel: {kind: language_model}\n")
+              .empty());
+  }
+}
+
+TEST_CASE("the closest name of a folder is suggested for a missing path") {
+  const test::TemporaryFolder folder;
+  for (const char* name : {"train.en", "seq", "copy.yaml"}) folder.write(name, "");
+  CHECK(closest_path(folder / "sq") == (folder / "seq").string());
+  CHECK(closest_path(folder / "sq/") == (folder / "seq").string());
+  CHECK(closest_path(folder / "cpoy.yaml") == (folder / "copy.yaml").string());
+  CHECK(closest_path(folder / "train.de") == std::nullopt);  // of another kind
+  CHECK(closest_path(folder / "none/a") == std::nullopt);
 }
 
 TEST_CASE("keys that the kind of model or task uses are preferred among equally close keys") {

@@ -149,7 +149,7 @@ struct Wrong {
 
 const std::vector<Wrong> wrong_texts = {
     // No sections.
-    {"", {{"x", "", {"is empty", "start from configs/copy.yaml"}}}},
+    {"", {{"x", "", {"is empty", "config new FILE"}}}},
     {"# only a comment\n\n", {{"x", "", {"is empty"}}}},
     {"---\n...\n", {{"x", "", {"is empty"}}}},
     {"{}", {{"x", "", {"is empty"}}}},
