@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "data/io/error.h"
+#include "data/io/file.h"
 #include "data/io/utf8.h"
 #include "data/text/vocabulary.h"
 
@@ -17,8 +18,9 @@ ImageArrays::ImageArrays(Names names, const ArrayShape& images, const ArrayShape
   const std::uint64_t height = options.image_height, width = options.image_width,
                       channels = options.image_channels;
   const std::uint64_t count = images.empty() ? 0 : images.front();
+  const bool any = height == 0 && (images.size() == 3 || images.size() == 4);
   const bool gray = channels == 1 && images == ArrayShape{count, height, width};
-  if (!gray && images != ArrayShape{count, height, width, channels}) {
+  if (!any && !gray && images != ArrayShape{count, height, width, channels}) {
     reject_data(names_.images,
                 fmt::format("images of shape {}, expected (n, {}, {}{})", to_string(images), height,
                             width, channels == 1 ? "" : fmt::format(", {}", channels)),
@@ -34,7 +36,18 @@ ImageArrays::ImageArrays(Names names, const ArrayShape& images, const ArrayShape
     reject_data(names_.images, "no image, expected one or more", "name a file with images");
   }
   size_ = count;
-  values_ = height * width * channels;
+  file_.shape.assign(images.begin() + 1, images.end());
+  values_ = byte_count(file_.shape, 1).value_or(0);
+  // A compressed file may claim far more images than its size suggests.
+  const double bytes = static_cast<double>(size_) *
+                       (static_cast<double>(values_) * sizeof(float) + sizeof(LabelledImage));
+  const auto memory = static_cast<double>(memory_of_machine());
+  if (bytes <= memory) return;
+  reject_data(names_.images,
+              fmt::format("{} images, which need {:.1f} GB of memory, expected at most {:.1f} GB, "
+                          "the memory of this machine",
+                          size_, bytes / 1e9, memory / 1e9),
+              "train on a part of the images");
 }
 
 void ImageArrays::add(std::string label) {
@@ -48,8 +61,10 @@ void ImageArrays::add(std::string label) {
 }
 
 void ImageArrays::reject_pixel(std::size_t image, const std::string& value) const {
-  reject_data(file_.place(file_.images[image]), fmt::format("{}, expected a finite number", value),
-              "replace NaN and infinity, or raise data.pixel_maximum");
+  reject_data(
+      file_.place(file_.images[image]),
+      fmt::format("{}, expected a finite number of at most 3.4e38 times data.pixel_maximum", value),
+      "replace NaN and infinity, or raise data.pixel_maximum");
 }
 
 }  // namespace tapestry

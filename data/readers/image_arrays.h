@@ -27,6 +27,8 @@ class ImageArrays {
     std::string images, labels;
   };
 
+  /// An image height of 0 in the options accepts images of any shape.
+  ///
   /// throws  DataError if the shapes do not match the options, or n is 0.
   ImageArrays(Names names, const ArrayShape& images, const ArrayShape& labels,
               const ImageOptions& options);

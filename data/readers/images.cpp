@@ -198,6 +198,12 @@ ImageFile read_images(const std::string& part, const std::filesystem::path& path
   return arrays;
 }
 
+/// The side of square images with this number of values per side and channel; 0 for another number.
+std::size_t square_side(std::size_t values) {
+  const auto side = static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(values))));
+  return side * side == values ? side : 0;
+}
+
 /// The indices of images, grouped by class, each class in the order of the file.
 std::vector<std::size_t> by_class(const std::vector<LabelledImage>& images) {
   std::vector<std::size_t> order(images.size());
@@ -316,6 +322,35 @@ Corpus load_images(const ImageOptions& options, const HeldOutImages& held_out,
   corpus.validation = encode(std::move(validation), corpus.target_vocabulary);
   corpus.test = encode(std::move(test), corpus.target_vocabulary);
   return corpus;
+}
+
+std::optional<ImageProperties> measure_images(const std::filesystem::path& path) {
+  Corpus ignored;
+  ImageOptions options{.image_height = 0, .pixel_maximum = 1.0};
+  const std::string extension = lowercase_european(path.extension().string());
+  if (extension != ".npy" && extension != ".h5" && extension != ".hdf5") {
+    const auto lines = read_corpus_lines("data.train_images", path, ignored, table_content);
+    const auto first = std::ranges::find_if_not(lines, is_blank);
+    const auto fields = first == lines.end() ? std::nullopt : split_csv_line(*first);
+    if (!fields || fields->size() < 2) return std::nullopt;
+    const std::size_t values = fields->size() - 1;
+    options.image_channels = square_side(values) == 0 && values % 3 == 0 ? 3 : 1;
+    options.image_height = options.image_width = square_side(values / options.image_channels);
+    if (options.image_height == 0) return std::nullopt;
+  }
+  const ImageFile file = read_images("train", path, options, nullptr, OnBadLine::stop, ignored);
+  ImageProperties found{.height = options.image_height,
+                        .width = options.image_width,
+                        .channels = options.image_channels};
+  if (!file.is_table) {
+    found.height = file.shape[0];
+    found.width = file.shape[1];
+    found.channels = file.shape.size() == 3 ? file.shape[2] : 1;
+  }
+  for (const LabelledImage& image : file.images) {
+    found.maximum = std::max<double>(found.maximum, std::ranges::max(image.pixels));
+  }
+  return found;
 }
 
 std::vector<float> parse_image(std::string_view line, const std::string& place,

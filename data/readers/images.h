@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +44,8 @@ struct ImageFile {
   std::string label_file;  ///< path of the label file, escaped; may equal `name`
   bool is_table = true;    ///< whether images are lines of a table instead of parts of an array
   std::vector<LabelledImage> images;  ///< in the order of the file
+  std::vector<std::uint64_t>
+      shape{};  ///< of an image in an array: (height, width) or with channels
 
   /// The position of an image in the file: "digits.csv:12", "digits.h5: image 11".
   std::string place(const LabelledImage& image) const;
@@ -70,6 +74,19 @@ struct ImageFile {
 Corpus load_images(const ImageOptions& options, const HeldOutImages& held_out,
                    const std::filesystem::path& base, const Vocabulary* classes = nullptr,
                    OnBadLine on_bad_line = OnBadLine::stop);
+
+/// Properties of the images of a file that a config must name.
+struct ImageProperties {
+  std::size_t height = 0, width = 0, channels = 0;
+  double maximum = 0.0;  ///< the largest value of a pixel
+};
+
+/// Reads the images of a file as load_images(). The shape of images in a table is a guess from the
+/// number of fields: square, of one or three channels.
+///
+/// returns  nullopt if the table has another number of fields
+/// throws   DataError as load_images()
+std::optional<ImageProperties> measure_images(const std::filesystem::path& path);
 
 /// The pixels of a line of a table without labels, (height, width, channels), divided by
 /// `pixel_maximum`.

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -36,7 +37,9 @@
 #include "train/config/load.h"
 #include "train/config/schema.h"
 #include "train/config/text.h"
+#include "train/tasks/data_source.h"
 #include "train/tasks/task.h"
+#include "train/tasks/task_data.h"
 
 namespace tapestry {
 namespace config_cli {
@@ -123,7 +126,7 @@ void diff(const Arguments& arguments) {
 namespace fs = std::filesystem;
 
 /// A key and its value, as in YAML.
-using Values = std::vector<std::pair<std::string, std::string>>;
+using Values = std::map<std::string, std::string>;
 
 /// The tasks that are offered. The first is the default.
 std::vector<const Task*> offered_tasks() {
@@ -144,10 +147,32 @@ constexpr ModelSize model_sizes[] = {
     {"large", UINT64_MAX, "512", "8", "6", "2048", "0.1"},
 };
 
+/// The values as a config file, in the order of all keys, with a comment for each.
+std::string to_config(const fs::path& path, const Values& values) {
+  std::string text = fmt::format(
+      "# Written by `{0} config new`.\n#\n#   {0} train {1}\n#\n# All other keys: {0} config "
+      "explain {1}\n",
+      program_name(), path.string());
+  std::string section;
+  for (const ConfigKey& key : config_keys()) {
+    const auto value = values.find(key.path());
+    if (value == values.end()) continue;
+    if (key.section != section) text += fmt::format("\n{}:\n", key.section);
+    section = key.section;
+    const std::string assignment = fmt::format("{}: {}", key.key, value->second);
+    const std::string meaning = key.meaning.substr(0, key.meaning.find_first_of(";:"));
+    text += fmt::format("  {:<32} # {}; default {}\n", assignment, meaning, key.default_value);
+  }
+  return text;
+}
+
 class Interview {
  public:
   Interview(const fs::path& path, std::istream& answers, std::ostream& questions)
-      : folder_(fs::absolute(path).parent_path()), answers_(answers), questions_(questions) {}
+      : path_(path),
+        folder_(fs::absolute(path).parent_path()),
+        answers_(answers),
+        questions_(questions) {}
 
   Values run() {
     const Task& task = choose_task();
@@ -155,17 +180,119 @@ class Interview {
     set("model.kind", std::string(task.kind().name));
     for (const auto& [key, value] : questions.values) set(std::string(key), std::string(value));
     for (const TaskQuestions::File& file : questions.files) ask_for_file(file);
+    if (questions.measure != nullptr) {
+      const std::string& first = absolute_files_.at(std::string(questions.files.front().key));
+      for (auto& [key, value] : questions.measure(first)) set(key, value);
+    }
     for (const TaskQuestions::Number& number : questions.numbers) {
+      if (values_.contains(std::string(number.key))) continue;
       set(std::string(number.key), ask_for_number(number.question, number.default_answer));
     }
     choose_size(task.kind());
-    set("train.steps", ask_for_number("Optimizer steps", "5000"));
+    if (task.traits().reads_images) set("model.max_length", fmt::to_string(any_length));
+    const std::size_t steps = fit_to_data(task);
+    const std::size_t chosen = std::stoul(ask_for_number("Optimizer steps", fmt::to_string(steps)));
+    set("train.steps", fmt::to_string(chosen));
+    for (const char* key : {"train.validate_every", "train.save_every"}) {
+      set(key, fmt::to_string(std::max<std::size_t>(1, chosen / 20)));
+    }
+    parse_config(to_config(path_, values_), path_.string());
     return std::move(values_);
   }
 
  private:
-  void set(std::string key, std::string value) {
-    values_.emplace_back(std::move(key), std::move(value));
+  void set(const std::string& key, const std::string& value) { values_[key] = value; }
+
+  /// The config so far, with the absolute paths of its files.
+  Config config_so_far() const {
+    std::vector<std::string> files;
+    for (const auto& [key, file] : absolute_files_) files.push_back(key + "=" + file);
+    return parse_config(to_config(path_, values_), path_.string(), files);
+  }
+
+  static constexpr std::size_t any_length = 65'536;
+
+  /// Loads the data for a model of any length.
+  Corpus load() const {
+    Config config = config_so_far();
+    config.model.max_length = any_length;
+    return load_fitting_corpus(config);
+  }
+
+  /// Loads the data. If that fails, tries values that suit small files, key by key. throws
+  /// DataError.
+  Corpus load_with_suitable_values() {
+    constexpr std::array<std::pair<const char*, const char*>, 4> for_small_files{
+        {{"data.subwords", "none"},
+         {"data.context", "32"},
+         {"data.context", "8"},
+         {"data.context", "2"}}};
+    for (const auto& [key, value] : for_small_files) {
+      if (!values_.contains(key)) continue;
+      try {
+        return load();
+      } catch (const DataError&) {
+        set(key, value);
+      }
+    }
+    return load();
+  }
+
+  /// Holds out a tenth of the images for each part without a file, if every class keeps an image.
+  Corpus hold_out_images() {
+    std::vector<std::string> sizes;
+    for (const char* part : {"validation", "test"}) {
+      const std::string key = fmt::format("data.{}_size", part);
+      if (values_.contains(fmt::format("data.{}_images", part))) continue;
+      sizes.push_back(key);
+      set(key, "0");
+    }
+    Corpus all = load();
+    if (sizes.empty()) return all;
+    for (const std::string& key : sizes) set(key, fmt::to_string(all.train.size() / 10));
+    try {
+      return load();
+    } catch (const DataError&) {
+      for (const std::string& key : sizes) set(key, "0");
+      return all;
+    }
+  }
+
+  /// Sets the values that depend on the data, and returns a suitable number of steps: 20 passes
+  /// over the data, but at least 300 steps and not much more than 20,000.
+  std::size_t fit_to_data(const Task& task) {
+    fmt::print(questions_, "Reading the data ...\n");
+    const bool images = task.traits().reads_images;
+    const Corpus corpus = images ? hold_out_images() : load_with_suitable_values();
+    std::size_t longest = 0;
+    for (const Examples& part :
+         {corpus.stored_training(), Examples(corpus.validation), Examples(corpus.test)}) {
+      for (std::size_t i = 0; i < part.size(); ++i) {
+        longest = std::max(longest, longest_side(part.lengths(i), task.layout()));
+      }
+    }
+    const Config config = config_so_far();
+    const auto& source_keys = data_source(config.data).kind.keys;
+    constexpr std::size_t max_length = 1024;
+    if (longest > max_length &&
+        std::ranges::find(source_keys, "data.on_bad_line") != source_keys.end()) {
+      longest = max_length;
+      set("data.on_bad_line", "skip");
+    }
+    if (longest > config.model.max_length) set("model.max_length", fmt::to_string(longest));
+    if (images) {
+      const std::size_t patch = config.model.patch_size;
+      const ImageOptions& shape = config.data.images;
+      set("model.max_length",
+          fmt::to_string((shape.image_height / patch) * (shape.image_width / patch) + 1));
+    }
+    constexpr std::size_t few = 1000;  // words that occur once are many of their words
+    if (corpus.training().size() < few) values_.erase("data.min_frequency");
+    const std::size_t epoch = make_batch_schedule(corpus, config).batches_per_epoch();
+    std::size_t steps = std::max<std::size_t>(300, std::min<std::size_t>(20 * epoch, 20'000));
+    steps = std::max(steps, 2 * epoch);
+    const std::size_t round = steps < 1000 ? 10 : steps < 10'000 ? 100 : 1000;
+    return (steps + round - 1) / round * round;
   }
 
   /// The answer to a question, without white space around it.
@@ -234,6 +361,7 @@ class Interview {
     const fs::path absolute = fs::absolute(answer).lexically_normal();
     const fs::path relative = absolute.lexically_relative(folder_.lexically_normal());
     const bool is_near = !relative.empty() && *relative.begin() != "..";
+    absolute_files_[std::string(file.key)] = absolute.string();
     set(std::string(file.key), Domain(Text()).print((is_near ? relative : absolute).string()));
   }
 
@@ -260,50 +388,30 @@ class Interview {
     set("schedule.warmup_steps", "5%");
   }
 
-  fs::path folder_;  ///< folder of the config
+  fs::path path_, folder_;  ///< the config and its folder
   std::istream& answers_;
   std::ostream& questions_;
   Values values_{};
+  std::map<std::string, std::string> absolute_files_{};
   std::uint64_t training_bytes_ = 0;
 };
 
-/// The values as a config file, in the order of all keys, with a comment for each.
-std::string to_config(const fs::path& path, const Values& values) {
-  const std::map<std::string, std::string> given(values.begin(), values.end());
-  std::string text = fmt::format(
-      "# Written by `{0} config new`.\n#\n#   {0} train {1}\n#\n# All other keys: {0} config "
-      "explain {1}\n",
-      program_name(), path.string());
-  std::string section;
-  for (const ConfigKey& key : config_keys()) {
-    const auto value = given.find(key.path());
-    if (value == given.end()) continue;
-    if (key.section != section) text += fmt::format("\n{}:\n", key.section);
-    section = key.section;
-    const std::string assignment = fmt::format("{}: {}", key.key, value->second);
-    const std::string meaning = key.meaning.substr(0, key.meaning.find_first_of(";:"));
-    text += fmt::format("  {:<32} # {}; default {}\n", assignment, meaning, key.default_value);
-  }
-  return text;
-}
-
-/// Asks on `questions` for the kind of task, the data files and the size of the model. Reads one
+/// Asks on `questions` for the kind of task, the data files and the size of the model, and reads
+/// the data to choose lengths, held-out sets and the number of steps. Reads one
 /// answer per line from `answers`; an empty line takes the default that the question shows. Paths
 /// in answers are relative to the working directory.
 ///
 /// returns  the text of a valid config file for `path`, with a comment for each key. Its paths are
 ///          relative to the folder of `path`.
-/// throws   UsageError if the answers end before the questions; ConfigError.
+/// throws   UsageError if the answers end before the questions; DataError, ConfigError.
 std::string ask_for_config(const fs::path& path, std::istream& answers, std::ostream& questions) {
-  std::string text = to_config(path, Interview(path, answers, questions).run());
-  parse_config(text, path.string());
-  return text;
+  return to_config(path, Interview(path, answers, questions).run());
 }
 
 void write_new(const Arguments& arguments) {
   require_count(arguments, 1, 1, "the path of a new file");
   const std::string& path = arguments.files.front();
-  require_new_file(path);
+  require_output(path, false);
   const std::string text = ask_for_config(path, std::cin, std::cerr);
   write_file_durably(path, std::as_bytes(std::span(text)));
   fmt::print("wrote {}. To check it and its data: {} train {} --dry-run\n", escaped(path),
@@ -324,10 +432,9 @@ void define(CLI::App& command, Arguments& arguments) {
   command.add_option("ACTION", arguments.action, "Action, see below")
       ->check(one_of({"explain", "diff", "schema", "new"}))
       ->required();
-  command.add_option(
-      "FILES", arguments.files,
-      "For explain: a config file, and overrides such as model.d_model=128; for diff: "
-      "two config files, runs or checkpoints; for new: a new file");
+  add_path(command, "FILES", arguments.files,
+           "For explain: a config file, and overrides such as model.d_model=128; for diff: "
+           "two config files, runs or checkpoints; for new: a new file");
   command.add_flag("--json", arguments.json, "Print explain or diff as JSON");
   command.footer(
       "  explain CONFIG [section.key=value ...]  every key with its value, meaning and origin\n"

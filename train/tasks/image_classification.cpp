@@ -62,6 +62,27 @@ void check_batches(const Config& config, const ConfigCheck& check) {
                "remove `batch_tokens`, and set `batch_size`");
 }
 
+/// The keys of an image file's shape and scale, and a size of patches: the smallest that divides
+/// the images into at most 64 patches, or pixels.
+std::vector<std::pair<std::string, std::string>> measure(const std::string& path) {
+  constexpr std::size_t max_patches = 64;
+  const auto found = measure_images(path);
+  if (!found) return {};
+  const auto [height, width, channels, maximum] = *found;
+  std::size_t size = 1;
+  for (std::size_t each = 1; each <= std::min(height, width); ++each) {
+    if (height % each != 0 || width % each != 0) continue;
+    size = each;
+    if ((height / each) * (width / each) <= max_patches) break;
+  }
+  const double scale = maximum > 127.0 && maximum <= 255.0 ? 255.0 : maximum > 0.0 ? maximum : 1.0;
+  return {{"data.image_height", fmt::to_string(height)},
+          {"data.image_width", fmt::to_string(width)},
+          {"data.image_channels", fmt::to_string(channels)},
+          {"data.pixel_maximum", fmt::format("{}", scale)},
+          {"model.patch_size", fmt::to_string(size)}};
+}
+
 class ImageClasses : public ClassAnswers {
  public:
   std::optional<Example> read_line(const std::string& line, std::size_t number,
@@ -127,14 +148,16 @@ class ImageClassification : public Task {
         .description = "classify images",
         .files = {{"data.train_images", "Training images: a CSV, HDF5 or NumPy file"},
                   {"data.validation_images",
-                   "Validation images (empty: a tenth of the training images)", false}},
+                   "Validation images (empty: a tenth of the training images)", false},
+                  {"data.test_images", "Test images (empty: a tenth of the training images)",
+                   false}},
         .numbers = {{"data.image_height", "Height of an image in pixels", "8"},
                     {"data.image_width", "Width of an image in pixels", "8"},
                     {"data.image_channels", "Values per pixel", "1"},
                     {"data.pixel_maximum", "Largest value of a pixel", "255"},
                     {"model.patch_size", "Height and width of a patch in pixels", "2"}},
-        .values = {
-            {"data.task", "images"}, {"model.positions", "learned"}, {"model.max_length", "1024"}}};
+        .measure = measure,
+        .values = {{"data.task", "images"}, {"model.positions", "learned"}}};
     return &questions;
   }
 

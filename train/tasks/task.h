@@ -128,6 +128,9 @@ struct TaskQuestions {
   std::string_view description;   ///< in the list of tasks: "classify sentences"
   std::vector<File> files;        ///< in the order of the questions
   std::vector<Number> numbers{};  ///< asked for after the files
+  /// The keys and values that the first file determines, instead of questions; may be null, and may
+  /// return nothing. throws DataError.
+  std::vector<std::pair<std::string, std::string>> (*measure)(const std::string& path) = nullptr;
   /// Keys and YAML values that are set without a question: `data.task`, and keys whose defaults
   /// suit few users. Does not contain `model.kind`.
   std::vector<std::pair<std::string_view, std::string_view>> values;

@@ -3,9 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "data/readers/image_arrays.h"
 #include "tests/data/readers/image_folder.h"
 #include "tests/data/rejection.h"
 
@@ -14,6 +16,15 @@ using tapestry::test::check_rejected;
 using Pixels = std::vector<float>;
 
 namespace {
+
+TEST_CASE("arrays of more images than fit into memory are rejected before they are read") {
+  const ImageOptions options{.image_height = 8, .image_width = 8};
+  const std::uint64_t many = 100'000'000'000'000;
+  check_rejected({{"a.h5", {"a.h5: found", "GB of memory, expected at most", "train on a part"}}},
+                 [&](const std::string& name) {
+                   ImageArrays({.images = name, .labels = name}, {many, 8, 8}, {many}, options);
+                 });
+}
 
 /// A table of two images.
 struct TableFolder : test::ImageFolder {

@@ -54,6 +54,57 @@ TEST_CASE("config new asks what the task needs and writes a config that trains")
   CHECK_FALSE(work.has("other.yaml"));
 }
 
+TEST_CASE("every config that config new writes trains as it is, on few examples and on many") {
+  const KindWorkplace work;
+  const auto repeated = [](const std::string& lines, int times) {
+    std::string text;
+    for (int i = 0; i < times; ++i) text += lines;
+    return text;
+  };
+  const std::string long_line = repeated("a bad cab ", 100) + "\n";
+  std::string ten_images;
+  for (int i = 0; i < 10; ++i) ten_images += repeated("3,0,16,", 12) + (i < 5 ? "a\n" : "b\n");
+  const struct {
+    std::string task, answers, lines;
+  } kinds[] = {
+      {"1", "data.txt\ndata.txt\ndata.txt\ndata.txt\n\n\n", repeated("a bad cab\n", 9) + long_line},
+      {"2", "data.txt\n\n", repeated("a bad cab\n", 10)},
+      {"3", "data.txt\n\n", repeated("a bad cab\n", 10)},
+      {"4", "data.txt\ndata.txt\n\n", repeated("no\tit rains\nyes\ta fine day\n", 5)},
+      {"5", "data.txt\n\n\n", ten_images},
+      {"6", "data.txt\ndata.txt\n\n", repeated("Ada\tB-PER\nspoke\tO\n\n", 10)},
+  };
+  int number = 0;
+  for (const auto& kind : kinds) {
+    for (const int times : {1, 300}) {
+      CAPTURE(kind.task);
+      CAPTURE(times);
+      work.write("data.txt", repeated(kind.lines, times));
+      const std::string config = "new" + std::to_string(++number) + ".yaml";
+      const Outcome made =
+          work.run("config new " + config, kind.task + "\n" + kind.answers + "\n\n");
+      CHECK_MESSAGE(made.code == 0, made.err);
+      const Outcome checked = work.run("train " + config + " --dry-run");
+      CHECK_MESSAGE(checked.code == 0, checked.err);
+    }
+  }
+  // Steps depend on the data; a long line fits; images have their shape and scale.
+  check_words(work.read("new1.yaml"), {"\n  max_length: 301 ", "\n  steps: 300 "});
+  CHECK(contains(work.read("new8.yaml"), "\n  steps: 940 "));
+  check_words(work.read("new9.yaml"),
+              {"\n  image_height: 6 ", "\n  pixel_maximum: 16 ", "\n  validation_size: 1 ",
+               "\n  test_size: 1 ", "\n  patch_size: 1 ", "\n  max_length: 37 "});
+}
+
+TEST_CASE("config new writes nothing if the data cannot be used") {
+  const KindWorkplace work;
+  work.write("bad.txt", "no tab\n");
+  const Outcome rejected = work.run("config new bad.yaml", "4\nbad.txt\nbad.txt\n\n\n");
+  CHECK(rejected.code == 3);
+  CHECK(contains(rejected.err, "bad.txt:1: "));
+  CHECK_FALSE(work.has("bad.yaml"));
+}
+
 TEST_CASE("config new sets the layers of the stacks that the model has") {
   const KindWorkplace work;
   const auto made = [&](const std::string& task, const std::string& kind) {
