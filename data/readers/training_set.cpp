@@ -224,7 +224,10 @@ BadLines::BadLines(std::string part, OnBadLine action, LineFiles files, FindTooL
 
 void BadLines::add_if_too_long(const ExampleLengths& example, std::size_t line) {
   if (action_ == OnBadLine::skip || !find_too_long_) return;
-  if (const auto error = find_too_long_(part_, example, files_, line)) too_long_.add(*error);
+  const auto error = find_too_long_(part_, example, files_, line);
+  if (!error) return;
+  too_long_.add(*error);
+  too_long_.hint = error->hint();  // with the longest example so far, see TrainingSetOptions
 }
 
 void BadLines::finish(std::size_t total, std::vector<std::string>& notes) const {
@@ -246,10 +249,10 @@ void BadLines::reject_any(std::size_t total) const {
   std::string hint = bad_.hint;
   if (too_long_.count > 0) {
     message += fmt::format(", {} of them with too many tokens", too_long_.count);
-    hint += fmt::format(
-        "; {}{}", too_long_.count == 1 ? "" : "for the first that is too long: ", too_long_.hint);
+    hint += "\n  " + too_long_.hint;
   }
-  throw DataError(message, hint + "; or set data.on_bad_line=skip to leave out all of these lines");
+  if (added < total) hint += "\n  or leave out these lines with data.on_bad_line=skip";
+  throw DataError(message, hint);
 }
 
 DataError BadLines::nothing_left(const std::string& name, const DataError& empty) const {

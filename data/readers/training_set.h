@@ -147,7 +147,7 @@ struct TrainingSetOptions {
   /// for which this function returns an error. Errors that are thrown before the vocabularies exist
   /// do not count these examples. Such errors occur if a vocabulary cannot be made, and before
   /// subwords are learned, which is slow. Files without bad lines are not rejected. If empty, only
-  /// bad lines are counted.
+  /// bad lines are counted. The hint of each error must also hold for the examples before it.
   FindTooLong find_too_long{};
 };
 

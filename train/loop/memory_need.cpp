@@ -287,12 +287,27 @@ std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Conf
 
 }  // namespace
 
+/// The bytes of the micro-batches of a step that wait while one of them is computed, and of those
+/// of the next step, which are prepared in the background.
+std::uint64_t bytes_of_waiting_batches(const Corpus& corpus, const Config& config) {
+  if (config.train.accumulate == 1) return 0;
+  std::uint64_t largest = 0;
+  for (const Batch& batch : largest_batches(corpus, config)) {
+    const std::uint64_t bytes =
+        sizeof(Batch) +
+        sizeof(std::int32_t) * (batch.source.size() + batch.input.size() + batch.labels.size()) +
+        sizeof(float) * batch.pixels.size() + 3 * sizeof(std::size_t) * batch.rows;
+    largest = std::max(largest, bytes);
+  }
+  return (2 * config.train.accumulate - 1) * largest;
+}
+
 std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Config& config) {
   std::uint64_t max_bytes = 0;
   for (const BatchBound& bound : largest_bounds(corpus, config)) {
     max_bytes = std::max(max_bytes, estimate_step(model, corpus, config, bound));
   }
-  return max_bytes;
+  return max_bytes + bytes_of_waiting_batches(corpus, config);
 }
 
 std::string to_line(const MemoryNeed& need, const std::string& largest_step,

@@ -404,17 +404,32 @@ bool Trainer::handle_non_finite(const std::string& found, const RunStep& step) {
   return true;
 }
 
+namespace {
+
+/// The parts of a finding, which "; " separates, on separate lines.
+std::string in_lines(const std::string& finding) {
+  std::string lines;
+  for (std::size_t begin = 0; begin < finding.size();) {
+    const std::size_t end = std::min(finding.find("; ", begin), finding.size());
+    lines += (begin == 0 ? "" : "\n  ") + finding.substr(begin, end - begin);
+    begin = end + 2;
+  }
+  return lines;
+}
+
+}  // namespace
+
 /// throws  NumericError with train.on_nan: stop, or after more than train.max_nan_steps such steps.
 void Trainer::count_non_finite(const std::string& finding) {
   ++state_.nan_steps;
   const std::size_t max_steps = config_.train.max_nan_steps;
   const std::string hint = non_finite_hint(state_.step);
   if (config_.train.on_nan == OnNan::stop) {
-    throw NumericError(finding, hint + "; train.on_nan=skip skips such a step");
+    throw NumericError(in_lines(finding), hint + "; train.on_nan=skip skips such a step");
   }
   if (state_.nan_steps > max_steps) {
-    throw NumericError(fmt::format("{}; {} consecutive steps, train.max_nan_steps is {}", finding,
-                                   state_.nan_steps, max_steps),
+    throw NumericError(in_lines(fmt::format("{}; {} consecutive steps, train.max_nan_steps is {}",
+                                            finding, state_.nan_steps, max_steps)),
                        hint);
   }
   progress_.message("warning: " + finding);

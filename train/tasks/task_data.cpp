@@ -77,48 +77,52 @@ std::optional<std::string> find_place(const Corpus& corpus, const Part& part, st
 /// The error for an example whose longest side has more tokens than part_token_limit(); nullopt if
 /// it fits.
 ///
-/// place  place(in_target) returns the place of the example's target or source
+/// place   place(in_target) returns the place of the example's target or source
+/// needed  the number of tokens in the hint; set to the tokens of the example if they are more
 template <class Place>
 std::optional<DataError> find_misfit(const Part& part, const ExampleLengths& example,
-                                     const Config& config, const Place& place) {
+                                     const Config& config, const Place& place,
+                                     std::size_t& needed) {
   const Task& task = find_task(config);
   const auto [max_tokens, key] = part_token_limit(part, config);
   const std::size_t tokens = longest_side(example, task.layout());
   if (tokens <= max_tokens) return std::nullopt;
+  needed = std::max(needed, tokens);
   const TaskWords words = task.words(config);
   const bool in_target = task.layout().source_length(example) < tokens;
   return DataError(fmt::format("{}: found {} tokens {}, expected at most {} ({})", place(in_target),
                                tokens, words.tokens, max_tokens, key),
-                   fmt::format("set {} to {} or more{}", key, tokens, words.long_example_hint));
+                   fmt::format("set {} to {} or more{}", key, needed, words.long_example_hint));
 }
 
 /// Overload for a stored example.
 std::optional<DataError> find_misfit(const Corpus& corpus, const Part& part, std::size_t index,
-                                     const Config& config) {
+                                     const Config& config, std::size_t& needed) {
   const auto place = [&](bool in_target) {
     return find_place(corpus, part, index, in_target)
         .value_or(fmt::format("{} {} {}", part.adjective, find_task(config).words(config).example,
                               index + 1));
   };
-  return find_misfit(part, part_examples(corpus, part).lengths(index), config, place);
+  return find_misfit(part, part_examples(corpus, part).lengths(index), config, place, needed);
 }
 
 /// Overload for an example from a line that is being read.
 std::optional<DataError> find_misfit(std::string_view part, const ExampleLengths& example,
-                                     const LineFiles& files, std::size_t line,
-                                     const Config& config) {
+                                     const LineFiles& files, std::size_t line, const Config& config,
+                                     std::size_t& needed) {
   const auto place = [&](bool in_target) {
     return fmt::format("{}:{}", in_target ? files.target : files.source, line);
   };
-  return find_misfit(*std::ranges::find(parts, part, &Part::name), example, config, place);
+  return find_misfit(*std::ranges::find(parts, part, &Part::name), example, config, place, needed);
 }
 
 /// Loads the corpus. Errors about bad lines include the examples that do not fit the model.
 Corpus load_counting_misfits(const Config& config, const FixedVocabularies* fixed) {
   DataOptions options = config.data;
-  options.training.find_too_long = [&config](std::string_view part, const ExampleLengths& example,
-                                             const LineFiles& files, std::size_t line) {
-    return find_misfit(part, example, files, line, config);
+  options.training.find_too_long = [&config, needed = std::size_t{0}](
+                                       std::string_view part, const ExampleLengths& example,
+                                       const LineFiles& files, std::size_t line) mutable {
+    return find_misfit(part, example, files, line, config, needed);
   };
   return load_corpus(options, fixed);
 }
@@ -129,8 +133,9 @@ std::vector<std::size_t> find_misfits(const Corpus& corpus, const Part& part, co
                                       BadLines& bad) {
   std::vector<std::size_t> misfits;
   const std::size_t all = part_examples(corpus, part).size();
+  std::size_t needed = 0;
   for (std::size_t i = 0; i < all; ++i) {
-    const auto misfit = find_misfit(corpus, part, i, config);
+    const auto misfit = find_misfit(corpus, part, i, config, needed);
     if (!misfit) continue;
     bad.add(*misfit);
     misfits.push_back(i);
@@ -233,17 +238,30 @@ BatchSchedule make_batch_schedule(const Corpus& corpus, const Config& config) {
 }
 
 void require_fitting_examples(const Corpus& corpus, const Config& config) {
+  const auto kept = [&](const Part& part) {
+    const bool some_kept = part.examples == &Corpus::train && !corpus.train_kept.empty();
+    std::vector<std::uint32_t> stored =
+        some_kept ? corpus.train_kept : std::vector<std::uint32_t>();
+    if (some_kept) return stored;
+    stored.resize(part_examples(corpus, part).size());
+    std::iota(stored.begin(), stored.end(), std::uint32_t{0});
+    return stored;
+  };
+  const RowLayout& layout = find_task(config).layout();
+  std::size_t needed = 0;  // over all parts, so that the hint of the first error is enough
+  for (const Part& part : parts) {
+    const Examples examples = part_examples(corpus, part);
+    for (const std::size_t i : kept(part)) {
+      needed = std::max(needed, longest_side(examples.lengths(i), layout));
+    }
+  }
   for (const Part& part : parts) {
     BadLines bad(part.name, OnBadLine::stop);
-    const bool in_training = part.examples == &Corpus::train;
-    const bool some_kept = in_training && !corpus.train_kept.empty();
-    const std::size_t all =
-        some_kept ? corpus.train_kept.size() : part_examples(corpus, part).size();
-    for (std::size_t i = 0; i < all; ++i) {
-      const std::size_t stored = some_kept ? corpus.train_kept[i] : i;
-      if (const auto misfit = find_misfit(corpus, part, stored, config)) bad.add(*misfit);
+    const auto stored = kept(part);
+    for (const std::size_t i : stored) {
+      if (const auto misfit = find_misfit(corpus, part, i, config, needed)) bad.add(*misfit);
     }
-    bad.reject_any(all);
+    bad.reject_any(stored.size());
   }
 }
 

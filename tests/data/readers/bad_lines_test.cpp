@@ -41,7 +41,7 @@ BadLines bad_lines(int count, int too_long = 0, OnBadLine action = OnBadLine::st
 }
 
 TEST_CASE("the error about bad lines shows the first lines, their number and how to skip them") {
-  const std::string skip = "; or set data.on_bad_line=skip to leave out all of these lines";
+  const std::string skip = "\n  or leave out these lines with data.on_bad_line=skip";
   struct {
     int bad, too_long;
     std::string message, hint;
@@ -52,11 +52,11 @@ TEST_CASE("the error about bad lines shows the first lines, their number and how
        "mend it" + skip},
       {1, 2,
        "f:1: bad\nf:1: long\nf:2: long\n3 of 9 cannot be used, 2 of them with too many tokens",
-       "mend it; for the first that is too long: shorten it" + skip},
+       "mend it\n  shorten that" + skip},
       {4, 2,
        "f:1: bad\nf:2: bad\nf:3: bad\nf:4: bad\nf:1: long\nand 1 more\n6 of 9 cannot be used, 2 of "
        "them with too many tokens",
-       "mend it; for the first that is too long: shorten it" + skip},
+       "mend it\n  shorten that" + skip},
   };
   for (const auto& each : expected) {
     const auto finish = [&] {

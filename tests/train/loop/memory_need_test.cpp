@@ -238,6 +238,20 @@ TEST_CASE("the memory of the largest step is estimated within 25 %, and rarely t
   if (config.train.batch_tokens > 0) CHECK(of_epochs > 0.8 * measured);
 }
 
+TEST_CASE("the micro-batches of a step and of the next one are part of its memory") {
+  Config config = middling_config();
+  const Corpus corpus = load_corpus(config.data);
+  const Model model = model_of(config, corpus);
+  const std::uint64_t one = estimate_step(model, corpus, config);
+  config.train.accumulate = 1000;
+  const std::uint64_t thousand = estimate_step(model, corpus, config);
+  const Batch batch = largest_batches(corpus, config).front();
+  const std::uint64_t least =
+      sizeof(std::int32_t) * (batch.source.size() + batch.input.size() + batch.labels.size());
+  CHECK(thousand > one + 2 * 999 * least);
+  CHECK(thousand < one + 2 * 1000 * (2 * least + 1000));
+}
+
 TEST_CASE("memory can be estimated for a corpus that is smaller than a batch") {
   Config config = tiny_config();
   config.data.generated.train_size = 1;

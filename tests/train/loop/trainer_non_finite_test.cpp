@@ -106,23 +106,23 @@ TEST_CASE("a non-finite loss stops the run before any weight changes or is saved
   NanRun run(tiny_config());
   const auto weight = run.trainer->model().parameters.find("encoder.norm.weight")->tensor;
   const auto before = test::values_of(weight);
-  std::string origin = "; see ";
+  std::string origin = "\n  see ";
   SUBCASE("with a report") {}
   SUBCASE("without a report, which cannot be stored") {
     run.files.fail_times("fsync", 1, EIO);
-    origin = "; not stored: " + (run.folder / "run/non-finite-step-00000001.txt").string();
+    origin = "\n  not stored: " + (run.folder / "run/non-finite-step-00000001.txt").string();
   }
   const std::string text = run.error();
-  CHECK(text.starts_with("step 1: the loss is nan, expected a finite number; first in output: "));
-  CHECK(contains(text, "; each of training pairs "));
+  CHECK(text.starts_with("step 1: the loss is nan, expected a finite number\n  first in output: "));
+  CHECK(contains(text, "\n  each of training pairs "));
   CHECK(contains(text, " causes it by itself" + origin));
-  CHECK(contains(text, "; the weights are from step 0\nhint: no parameter has been updated "));
+  CHECK(contains(text, "\n  the weights are from step 0\nhint: no parameter has been updated "));
   CHECK(test::values_of(weight) == before);
   CHECK(run.trainer->step() == 0);
   CHECK(run.directory.steps().empty());
   CHECK_FALSE(std::filesystem::exists(run.directory.path() / "metrics.csv"));
   CHECK(std::filesystem::exists(run.directory.path() / "non-finite-step-00000001.txt") ==
-        (origin == "; see "));
+        (origin == "\n  see "));
 }
 
 TEST_CASE("a non-finite gradient stops the run although the loss is finite") {
@@ -197,7 +197,7 @@ TEST_CASE("the layer and the sentences at fault are named and stored") {
   Config config = one_sentence_a_step(OnNan::stop);
   config.train.batch_size = 22;
   const std::string text = poisoned_run(run, config);
-  CHECK(contains(text, "; first in source_embedding"));
+  CHECK(contains(text, "\n  first in source_embedding"));
   const std::string stored =
       test::read_text(run.directory().path() / "non-finite-step-00000001.txt");
   CHECK(contains(text, "non-finite-step-00000001.txt"));
@@ -522,11 +522,11 @@ TEST_CASE("an anomaly is named with step, layer, operation and the ranges of its
   const std::string text =
       error_with("encoder.layers.0.ff.linear1.bias", std::numeric_limits<float>::infinity());
   CHECK(
-      text.starts_with("step 1: a value is not finite, expected a finite number; first in "
+      text.starts_with("step 1: a value is not finite, expected a finite number\n  first in "
                        "encoder.layers.0.ff.linear"));
   CHECK(text.find("linear: forward: the output has ") != std::string::npos);
-  CHECK(text.find("; input 3: ") != std::string::npos);
-  CHECK(text.find("; the weights are from step 0\nhint: no parameter has been updated ") !=
+  CHECK(text.find("\n  input 3: ") != std::string::npos);
+  CHECK(text.find("\n  the weights are from step 0\nhint: no parameter has been updated ") !=
         std::string::npos);
 }
 

@@ -402,6 +402,29 @@ TEST_CASE("an example that is too long is named by its file and line, in each of
   }
 }
 
+TEST_CASE("the hint for examples that are too long has the length of the longest of any part") {
+  Config config = make_config("seq2seq");
+  config.model.max_length = 3;
+  const auto pair = [](std::size_t tokens) {
+    return Example{.source = std::vector<std::int32_t>(tokens, 4), .target = {4}};
+  };
+  Corpus corpus;
+  corpus.train = {pair(2), pair(9), pair(5)};
+  corpus.validation = {pair(6)};
+  corpus.test = {pair(2), pair(19), pair(7)};
+  const auto hint = [&] {
+    try {
+      require_fitting_examples(corpus, config);
+    } catch (const DataError& error) {
+      return error.hint();
+    }
+    return std::string("fits");
+  };
+  CHECK(test::contains(hint(), "set model.max_length to 20 or more"));
+  config.model.max_length = 20;
+  CHECK(hint() == "fits");
+}
+
 TEST_CASE("an example is too long if the model reads too many tokens, and is named with its part") {
   const Example sentence{.source = {bos_id, 4, 5}, .target = {4}}, pair{{4, 5, 6}, {4, 5, 6}};
   const Example longer{.source = {bos_id, 4, 5, 6}, .target = {4}};
