@@ -24,7 +24,15 @@ namespace {
 
 constexpr std::size_t chunk_size = 1 << 20;
 constexpr int max_temporary_names = 100;
+constexpr std::size_t max_shared_name = 200;  ///< bytes of the target's name in a temporary name
 constexpr std::string_view temporary_mark = ".tmp-";
+
+/// Beginning of the temporary names of a target; with its numbers, a name is not longer than
+/// NAME_MAX.
+std::string temporary_prefix(const std::filesystem::path& target) {
+  return fmt::format(".{}{}", target.filename().string().substr(0, max_shared_name),
+                     temporary_mark);
+}
 
 std::string errno_text(int code) { return std::generic_category().message(code); }
 
@@ -50,6 +58,8 @@ std::string errno_hint(int code, const std::filesystem::path& folder) {
     case EMFILE:
     case ENFILE:
       return "raise the limit on open files (ulimit -n)";
+    case ENAMETOOLONG:
+      return "choose a shorter name";
     case EFBIG:
       return "raise the limit on file sizes (ulimit -f)";
     default:
@@ -185,7 +195,7 @@ TemporaryFile::~TemporaryFile() {
 
 void TemporaryFile::remove_abandoned_files() const {
   const auto folder = parent_folder(target_);
-  const std::string prefix = fmt::format(".{}{}", target_.filename().string(), temporary_mark);
+  const std::string prefix = temporary_prefix(target_);
   std::vector<std::string> names;
   if (files_.list(folder.c_str(), names) != 0) return;
   for (const std::string& name : names) {
@@ -203,8 +213,8 @@ FileDescriptor TemporaryFile::create() {
   if (!folder_.is_open()) fail("open its folder");
   remove_abandoned_files();
   for (int attempt = 0; attempt < max_temporary_names; ++attempt) {
-    path_ = parent_folder(target_) / fmt::format(".{}{}{}-{}", target_.filename().string(),
-                                                 temporary_mark, ::getpid(), attempt);
+    path_ = parent_folder(target_) /
+            fmt::format("{}{}-{}", temporary_prefix(target_), ::getpid(), attempt);
     slot_ = claim_slot(path_.string());
     FileDescriptor file(files_, retry_interrupted([&] {
                           return files_.open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
@@ -367,6 +377,18 @@ void create_folder_durably(const std::filesystem::path& folder, FileSystem& file
   if (!above.is_open() || !flush_folder(files, above)) {
     throw_output_error(folder, "flush its parent folder");
   }
+}
+
+void require_creatable_folder(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  std::filesystem::path existing = folder;
+  while (!std::filesystem::exists(std::filesystem::symlink_status(existing, ignored))) {
+    existing = parent_folder(existing);
+  }
+  const bool is_file = !std::filesystem::is_directory(existing, ignored);
+  if (!is_file && ::access(existing.c_str(), W_OK | X_OK) == 0) return;
+  if (is_file) errno = EEXIST;
+  throw_output_error(existing, "create the folder");
 }
 
 void remove_file(const std::filesystem::path& path, FileSystem& files) {

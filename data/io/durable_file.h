@@ -137,6 +137,9 @@ void remove_own_temporaries();
 void create_folder_durably(const std::filesystem::path& folder,
                            FileSystem& files = posix_file_system());
 
+/// Checks that a folder exists or could be created, without creating it. throws OutputError.
+void require_creatable_folder(const std::filesystem::path& folder);
+
 /// Deletes a file; a missing file is not an error. throws OutputError.
 void remove_file(const std::filesystem::path& path, FileSystem& files = posix_file_system());
 

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "data/io/file.h"
+#include "data/io/near_name.h"
 #include "data/io/utf8.h"
 #include "train/base/error.h"
 #include "train/base/program.h"
@@ -162,6 +163,13 @@ ArrayStore await_checkpoint_of_run(const RunDirectory& directory, std::uint64_t 
 
 std::string ModelOrigin::in_words() const {
   return escaped(choice.empty() ? place : fmt::format("{} ({})", place, choice));
+}
+
+std::string hint_for_missing_run(const fs::path& path) {
+  std::error_code ignored;
+  const auto meant = fs::exists(path, ignored) ? std::nullopt : closest_path(path);
+  return meant ? fmt::format("did you mean {}?", escaped(*meant))
+               : fmt::format("name a run directory; `{} runs` lists them", program_name());
 }
 
 OpenedCheckpoint open_run(const std::string& run) {

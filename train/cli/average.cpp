@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -24,6 +25,7 @@ struct Arguments {
   std::vector<std::string> inputs;  ///< checkpoints, or one run directory
   std::optional<std::size_t> last;  ///< number of newest checkpoints to average
   std::optional<std::size_t> best;  ///< number of best checkpoints to average
+  bool force = false;
 };
 
 std::vector<std::filesystem::path> chosen_checkpoints(const Arguments& arguments) {
@@ -37,6 +39,16 @@ std::vector<std::filesystem::path> chosen_checkpoints(const Arguments& arguments
                             : "--last and --best need one run directory",
                      fmt::format("see `{} average --help`", program_name()));
   }
+  const auto folder = std::ranges::find_if(arguments.inputs, [](const std::string& input) {
+    std::error_code error;
+    return std::filesystem::is_directory(input, error);
+  });
+  if (!is_run && folder != arguments.inputs.end()) {
+    throw UsageError(
+        fmt::format("{} is a folder, expected checkpoints or one run directory", escaped(*folder)),
+        "name checkpoints, such as runs/copy/checkpoints/step-00001000.h5, or one run "
+        "directory with --last N");
+  }
   if (!is_run) return {arguments.inputs.begin(), arguments.inputs.end()};
   const RunDirectory run = find_run(arguments.inputs[0]);
   std::vector<std::filesystem::path> paths;
@@ -48,7 +60,7 @@ std::vector<std::filesystem::path> chosen_checkpoints(const Arguments& arguments
 }
 
 void run(const Arguments& arguments) {
-  require_new_file(arguments.output);
+  require_output(arguments.output, arguments.force);
   CheckpointAverage average;
   const auto paths = chosen_checkpoints(arguments);
   for (const std::filesystem::path& path : paths) {
@@ -61,7 +73,8 @@ void run(const Arguments& arguments) {
 }
 
 void define(CLI::App& command, Arguments& arguments) {
-  add_path(command, "OUTPUT", arguments.output, "Checkpoint to write, a new file")->required();
+  add_path(command, "OUTPUT", arguments.output, "Checkpoint to write, a new file without --force")
+      ->required();
   add_path(command, "INPUTS", arguments.inputs,
            "Checkpoints with the same parameters, or one run directory")
       ->required();
@@ -70,6 +83,7 @@ void define(CLI::App& command, Arguments& arguments) {
   add_value(command, "--best", arguments.best, between(1, 1'000'000),
             "Number of checkpoints of the run to average, those with the best train.best_metric")
       ->excludes(last);
+  add_force(command, arguments.force);
   command.footer(
       "All commands except `train --resume` accept the average as a checkpoint. A run keeps its\n"
       "newest checkpoints (train.keep_last, train.average_last) and its best ones "

@@ -132,11 +132,12 @@ Json or_null(const std::optional<T>& value) {
 /// indent  spaces for each level; -1: everything on one line
 void print_json(const Json& json, int indent = 2);
 
-/// Requires that nothing exists at the path of a file to be written.
+/// Requires that a command may write a file at this path: nothing exists there or, with `replace`,
+/// a regular file. Rejects folders, symbolic links, pipes and devices, which a rename would
+/// replace, and the files of a run. Every command calls it for its output before the work begins.
 ///
 /// throws  UsageError.
-void require_new_file(const std::string& path,
-                      const std::string& hint = "choose another name, or delete the file");
+void require_output(const std::string& path, bool replace);
 
 // ---- Arguments shared by several commands.
 
@@ -153,6 +154,9 @@ void add_threads(CLI::App& command, std::size_t& threads);
 /// --json: print one JSON object.
 void add_json(CLI::App& command, bool& json);
 
+/// --force: replace an existing output, see require_output().
+void add_force(CLI::App& command, bool& force);
+
 /// OVERRIDES: any number of section.key=value.
 void add_overrides(CLI::App& command, std::vector<std::string>& overrides);
 
@@ -164,8 +168,9 @@ void add_long_lines(CLI::App& command, std::string& on_long_line);
 
 // ---- Checks of values. An error may have a hint, after a line feed.
 
-/// Rejects an empty path, such as the value of an unset variable of a shell script.
-CLI::Validator not_empty();
+/// Rejects an empty path, such as the value of an unset variable of a shell script, and a path that
+/// begins with `~` or `$NAME`, which the shell has not expanded.
+CLI::Validator is_path();
 
 /// Accepts the values of a config domain. Help lists the words of OneOf as {a,b}.
 CLI::Validator within(const Domain& domain);
@@ -188,7 +193,7 @@ CLI::Option* add_value(CLI::App& command, const std::string& name, T& value, con
 template <class T>
 CLI::Option* add_path(CLI::App& command, const std::string& name, T& path,
                       const std::string& help) {
-  return command.add_option(name, path, help)->check(not_empty());
+  return command.add_option(name, path, help)->check(is_path());
 }
 
 }  // namespace tapestry

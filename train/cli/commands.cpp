@@ -18,6 +18,7 @@
 #include "data/io/utf8.h"
 #include "train/base/error.h"
 #include "train/base/program.h"
+#include "train/checkpoint/run_directory.h"
 #include "train/cli/command.h"
 #include "train/models/line_input.h"
 #include "train/tasks/task.h"
@@ -60,8 +61,10 @@ Action define_help(CLI::App& command) {
   for (const Command& each : all_commands()) names.emplace_back(each.name);
   command.add_option("COMMAND", *name, "Command to describe; without it, all commands are listed")
       ->check(one_of(names));
+  const auto action = std::make_shared<std::string>();
+  command.add_option("ACTION", *action, "An action of the command, such as `new` of `config`");
   command.footer("Examples:\n  tapestry help\n  tapestry help train");
-  return [name, &program = *command.get_parent()] {
+  return [name, action, &program = *command.get_parent()] {
     fmt::print("{}", name->empty() ? all_commands_help(program)
                                    : program.get_subcommand(*name)->help(program.get_name()));
     return static_cast<int>(ExitCode::done);
@@ -120,10 +123,26 @@ void print_json(const Json& json, int indent) {
              for_standard_output(json.dump(indent, ' ', false, Json::error_handler_t::replace)));
 }
 
-void require_new_file(const std::string& path, const std::string& hint) {
+void require_output(const std::string& path, bool replace) {
+  namespace fs = std::filesystem;
   std::error_code ignored;
-  if (!std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) return;
-  throw UsageError(fmt::format("{} exists, expected the name of a new file", escaped(path)), hint);
+  const fs::file_status status = fs::symlink_status(path, ignored);
+  if (is_file_of_run(path)) {
+    throw UsageError(
+        fmt::format("{} belongs to a run, expected the name of another file", escaped(path)),
+        "choose a path outside of the run directory");
+  }
+  if (!fs::exists(status) || (replace && fs::is_regular_file(status))) return;
+  const char* const found = fs::is_regular_file(status) ? nullptr
+                            : fs::is_directory(status)  ? "a folder"
+                            : fs::is_symlink(status)    ? "a symbolic link"
+                                                        : "a pipe, socket or device";
+  if (found != nullptr) {
+    throw UsageError(fmt::format("{} is {}, expected the name of a new file", escaped(path), found),
+                     "choose another name");
+  }
+  throw UsageError(fmt::format("{} exists, expected the name of a new file", escaped(path)),
+                   "choose another name, or delete the file");
 }
 
 // ---- Arguments shared by several commands.
@@ -145,6 +164,10 @@ void add_threads(CLI::App& command, std::size_t& threads) {
 
 void add_json(CLI::App& command, bool& json) {
   command.add_flag("--json", json, "Print one JSON object");
+}
+
+void add_force(CLI::App& command, bool& force) {
+  command.add_flag("--force", force, "Replace the output file if it exists");
 }
 
 void add_overrides(CLI::App& command, std::vector<std::string>& overrides) {
@@ -180,9 +203,11 @@ void add_long_lines(CLI::App& command, std::string& on_long_line) {
 
 // ---- Checks of values.
 
-CLI::Validator not_empty() {
-  const auto problem = [](const std::string& path) {
-    return std::string(path.empty() ? "found an empty text, expected a path" : "");
+CLI::Validator is_path() {
+  const auto problem = [](const std::string& path) -> std::string {
+    if (path.empty()) return "found an empty text, expected a path";
+    const auto error = find_shell_path(path);  // a shell does not expand it in quotes or after `=`
+    return error ? error->message + "\n" + error->hint : "";
   };
   return {problem, ""};
 }

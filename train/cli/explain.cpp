@@ -42,7 +42,8 @@ struct Arguments {
   std::vector<std::string> overrides;  ///< section.key=value
   std::optional<std::string> target;   ///< labels of the loss
   std::string output;                  ///< empty: default_output()
-  std::size_t top = 5;                 ///< predictions of each position
+  bool force = false;
+  std::size_t top = 5;  ///< predictions of each position
   bool json = false;
   std::size_t threads = 0;
 };
@@ -97,11 +98,16 @@ std::filesystem::path default_output(const std::string& model) {
                                                        : std::filesystem::path(file_name);
 }
 
-void write_page(const Arguments& arguments, const Json& data) {
-  const std::string page = html_page(data, {"common.js", "explain.js"});
+std::filesystem::path chosen_output(const Arguments& arguments) {
   const std::filesystem::path output = arguments.output.empty()
                                            ? default_output(arguments.model)
                                            : std::filesystem::path(arguments.output);
+  require_output(output.string(), arguments.force || arguments.output.empty());
+  return output;
+}
+
+void write_page(const std::filesystem::path& output, const Json& data) {
+  const std::string page = html_page(data, {"common.js", "explain.js"});
   write_file_durably(output, std::as_bytes(std::span(page)));
   if (page.size() > large_page) {
     warn(
@@ -113,6 +119,7 @@ void write_page(const Arguments& arguments, const Json& data) {
 
 void run(const Arguments& arguments) {
   set_num_threads(arguments.threads);
+  const std::filesystem::path output = arguments.json ? "" : chosen_output(arguments);
   Subject subject = open_subject(arguments);
   const Task& task = find_task(subject.trained.config);
   const std::string line = read_input(arguments, task.words(subject.trained.config).input_hint);
@@ -131,7 +138,7 @@ void run(const Arguments& arguments) {
   auto data = computation_json(explained, arguments.top, arguments.json);
   if (!task.traits().reads_images) data["text"] = escaped(line);
   if (!arguments.json) {
-    write_page(arguments, data);
+    write_page(output, data);
   } else {
     print_json(data, -1);
   }
@@ -151,10 +158,12 @@ void define(CLI::App& command, Arguments& arguments) {
       "filled; default: the model's own output");
   add_value(command, "--top", arguments.top, between(1, 1'000),
             "Number of predictions to show for each position, the most likely first");
-  CLI::Option* const output = add_path(command, "--output", arguments.output,
-                                       "File to write; default: explain.html in the directory of "
-                                       "the run, or in the working folder")
-                                  ->type_name("FILE");
+  CLI::Option* const output =
+      add_path(command, "--output", arguments.output,
+               "File to write, a new file without --force; default: explain.html in the directory "
+               "of the run, or in the working folder, which is replaced")
+          ->type_name("FILE");
+  add_force(command, arguments.force);
   command
       .add_flag("--json", arguments.json,
                 "Print one JSON object with all numbers instead of writing the page")

@@ -82,9 +82,14 @@ void require_kind(const TrainedModel& trained, const std::vector<std::string>& k
                   std::string_view command) {
   const std::string& kind = trained.config.model_kind;
   if (std::ranges::find(kinds, kind) != kinds.end()) return;
+  const Task& task = find_task(trained.config);
+  const LineCommand* const answers = task.answers().command();
+  const char* const fitting = answers != nullptr             ? answers->name
+                              : task.traits().generates_text ? "generate"
+                                                             : "evaluate";
   reject_option(command,
                 fmt::format("the model is of kind {}, expected {}", kind, list_in_words(kinds)),
-                fmt::format("`{} evaluate RUN` works for all kinds of models", program_name()));
+                fmt::format("`{} {} RUN` is the command for this model", program_name(), fitting));
 }
 
 Config with_other_data(const std::string& path, const Config& trained,

@@ -10,12 +10,13 @@
 #include <system_error>
 #include <vector>
 
+#include "data/io/near_name.h"
 #include "train/base/error.h"
 #include "train/base/format.h"
 #include "train/base/program.h"
 #include "train/cli/command.h"
 #include "train/config/domain.h"
-#include "train/config/suggestions.h"
+#include "train/config/synonyms.h"
 #include "train/system/standard_streams.h"
 
 namespace tapestry {
@@ -51,8 +52,24 @@ const AddedCommand& given_command(const CLI::App& program,
                                [&](const AddedCommand& each) { return &each.app == given; });
 }
 
-/// Rejects an argument that the command does not take.
-[[noreturn]] void reject_extra(const CLI::App& program, const AddedCommand& given) {
+/// "`schedule.learning_rate=3e-4`" for the option `--lr 3e-4` of a command that takes overrides;
+/// nullopt for other options. `next` is the word after the option.
+std::optional<std::string> override_meant_by(const CLI::App& command, const std::string& option,
+                                             const std::string& next) {
+  const auto has_overrides = [](const CLI::Option* each) {
+    return each->get_name() == "OVERRIDES";
+  };
+  if (std::ranges::none_of(command.get_options(), has_overrides)) return std::nullopt;
+  const std::size_t equals = option.find('=');
+  const auto keys = keys_meant_by(option.substr(2, equals - 2));
+  if (keys.empty()) return std::nullopt;
+  const std::string value = equals != option.npos ? option.substr(equals + 1) : next;
+  return fmt::format("`{}={}`", keys.front(), value.empty() ? "..." : value);
+}
+
+/// Rejects an argument that the command does not take. `words` are the words of the command line.
+[[noreturn]] void reject_extra(const CLI::App& program, const AddedCommand& given,
+                               const std::vector<std::string>& words) {
   std::vector<std::string> extra = program.remaining(true);
   std::erase(extra, "--");
   if (extra.empty()) reject(program, "found `--`, expected nothing more");
@@ -62,9 +79,26 @@ const AddedCommand& given_command(const CLI::App& program,
     for (const CLI::Option* option : given.app.get_options()) {
       for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
     }
-    reject(program, fmt::format("there is no option {}", argument), closest(argument, options));
+    const std::string name = argument.substr(0, argument.find('='));
+    auto meant = closest(name, options);
+    const auto longer = std::ranges::find_if(options, [&](const std::string& option) {
+      return name.size() > 3 && option.starts_with(name);
+    });
+    if (!meant && longer != options.end()) meant = *longer;
+    const auto at = std::ranges::find(words, argument);
+    const bool has_next = at != words.end() && at + 1 != words.end() && !(at + 1)->starts_with('-');
+    if (!meant && argument.starts_with("--")) {
+      meant = override_meant_by(given.app, argument, has_next ? *(at + 1) : "");
+    }
+    reject(program, fmt::format("there is no option {}", argument), meant);
   }
   const std::string mistake = fmt::format("found `{}`, expected nothing more", argument);
+  const auto is_text = [](const CLI::Option* option) {
+    return option->get_name() == "PROMPT" || option->get_name() == "TEXT";
+  };
+  if (std::ranges::any_of(given.app.get_options(), is_text)) {
+    throw UsageError(mistake, "put a text of several words in quotes");
+  }
   if (!given.command.answers_lines) reject(program, mistake);
   std::error_code ignored;
   throw UsageError(mistake,
@@ -100,7 +134,7 @@ const AddedCommand* parse_command_line(CLI::App& program, const std::vector<Adde
     flush_standard_output();
     return nullptr;
   } catch (const CLI::ExtrasError&) {
-    reject_extra(program, given_command(program, commands));
+    reject_extra(program, given_command(program, commands), {argv + 1, argv + argc});
   } catch (const CLI::ArgumentMismatch& error) {
     reject(program, count_mistake(error));
   } catch (const CLI::ParseError& error) {

@@ -50,7 +50,8 @@ struct Arguments {
   std::vector<std::string> overrides;  ///< data files that have moved
   std::uint64_t step = 0;              ///< the step to compute again, from 1
   std::string output;                  ///< empty: replay-step-NNNNNNNN.h5
-  bool no_activations = false;         ///< omit activations and their gradients
+  bool force = false;
+  bool no_activations = false;  ///< omit activations and their gradients
 };
 
 /// Where a replay starts.
@@ -67,10 +68,9 @@ struct Start {
 Start find_start(const RunDirectory& directory, std::uint64_t step) {
   auto newest = read_newest_of_run(directory);
   if (!newest) {
-    throw CheckpointError(
-        fmt::format("{}: found no checkpoint, expected the directory of a run",
-                    escaped(directory.path().string())),
-        fmt::format("name a run directory; `{} runs` lists them", program_name()));
+    throw CheckpointError(fmt::format("{}: found no checkpoint, expected the directory of a run",
+                                      escaped(directory.path().string())),
+                          hint_for_missing_run(directory.path()));
   }
   Start start{.newest = std::move(newest->arrays), .snapshot = std::nullopt, .step = 0};
   std::vector<std::uint64_t> steps = directory.steps();
@@ -432,7 +432,7 @@ ExitCode run(Arguments arguments) {
   if (arguments.output.empty()) {
     arguments.output = fmt::format("replay-step-{:08}.h5", arguments.step);
   }
-  require_new_file(arguments.output, "choose another name with --output, or delete the file");
+  require_output(arguments.output, arguments.force);
   const RunDirectory directory = find_run(arguments.run);
   const Start start = find_start(directory, arguments.step);
   const std::vector<KeyChange> changes = find_changes(start, arguments.step);
@@ -462,10 +462,10 @@ void define(CLI::App& command, Arguments& arguments) {
       ->check(within(between(1, 1'000'000'000'000)))
       ->type_name("STEP")
       ->required();
-  command
-      .add_option("--output", arguments.output,
-                  "HDF5 file to write, a new file; default: replay-step-NNNNNNNN.h5")
+  add_path(command, "--output", arguments.output,
+           "HDF5 file to write, a new file without --force; default: replay-step-NNNNNNNN.h5")
       ->type_name("FILE");
+  add_force(command, arguments.force);
   command.add_flag("--no-activations", arguments.no_activations,
                    "Omit activations and their gradients, which take most of the file");
   command.footer(

@@ -22,6 +22,7 @@ namespace {
 struct Arguments {
   std::vector<std::string> runs;  ///< run directories or checkpoints
   std::string output;             ///< empty: default_output()
+  bool force = false;
   ReportOptions options;
   std::size_t threads = 0;
 };
@@ -36,11 +37,12 @@ std::filesystem::path default_output(const std::vector<std::string>& runs) {
 
 void run(const Arguments& arguments) {
   set_num_threads(arguments.threads);
+  std::filesystem::path output = arguments.output;
+  if (output.empty()) output = default_output(arguments.runs);
+  require_output(output.string(), arguments.force || arguments.output.empty());
   ReportData data(arguments.options);
   for (const std::string& path : arguments.runs) data.add(path);
   for (const std::string& note : data.notes()) warn(note);
-  std::filesystem::path output = arguments.output;
-  if (output.empty()) output = default_output(arguments.runs);
   const std::size_t bytes = write_report(data, output);
   fmt::print("{}: {}\n", escaped(output.string()), format_bytes(bytes));
 }
@@ -48,9 +50,10 @@ void run(const Arguments& arguments) {
 void define(CLI::App& command, Arguments& arguments) {
   add_path(command, "RUN", arguments.runs, "Run directories or checkpoints")->required();
   add_path(command, "--output", arguments.output,
-           "File to write; default: report.html in the directory of a single run, otherwise in "
-           "the working folder")
+           "File to write, a new file without --force; default: report.html in the directory of a "
+           "single run, otherwise in the working folder, which is replaced")
       ->type_name("FILE");
+  add_force(command, arguments.force);
   command
       .add_option("--set", arguments.options.set,
                   "Held-out set of the examples, their accuracy and attention")

@@ -6,8 +6,10 @@
 
 #include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
 
+#include "data/io/utf8.h"
 #include "train/base/error.h"
 #include "train/cli/command.h"
 #include "train/config/config.h"
@@ -43,6 +45,28 @@ void reject_run_dir(const std::vector<std::string>& overrides) {
   }
 }
 
+/// Rejects a folder that is neither new, nor empty, nor the folder of a sweep: a sweep writes
+/// reports and runs into it.
+void require_sweep_folder(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const auto reject = [&](const std::string& found) {
+    throw UsageError(fmt::format("{}: found {}, expected a new or empty folder, or the folder of a "
+                                 "sweep",
+                                 escaped(folder), found),
+                     "choose another folder with --output FOLDER");
+  };
+  if (fs::is_directory(fs::path(folder) / "checkpoints", ignored)) reject("a run");
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with('.') || name.starts_with("run-") || name.starts_with("sweep") ||
+        name == "report.html") {
+      continue;
+    }
+    reject(fmt::format("the file {}", escaped(name)));
+  }
+}
+
 int run(const Arguments& arguments) {
   reject_run_dir(arguments.overrides);
   const SweepOverrides overrides = parse_sweep_overrides(arguments.overrides);
@@ -56,6 +80,7 @@ int run(const Arguments& arguments) {
   }
   const std::string folder =
       arguments.output.empty() ? default_run_dir(arguments.config) + "-sweep" : arguments.output;
+  require_sweep_folder(folder);
   return run_sweep({.folder = folder,
                     .config = arguments.config,
                     .overrides = overrides,

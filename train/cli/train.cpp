@@ -119,7 +119,7 @@ void define(CLI::App& command, Arguments& arguments) {
   command
       .add_option("CONFIG", arguments.config,
                   "Config file (YAML); with --resume, a run directory, a config file or both")
-      ->check(not_empty());
+      ->check(is_path());
   command.add_option("OVERRIDES", arguments.overrides,
                      "Config overrides, such as model.d_model=128");
   CLI::Option* const resume =

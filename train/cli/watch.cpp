@@ -19,6 +19,7 @@
 #include "data/io/utf8.h"
 #include "train/base/error.h"
 #include "train/base/program.h"
+#include "train/checkpoint/open_run.h"
 #include "train/checkpoint/run_directory.h"
 #include "train/checkpoint/run_lock.h"
 #include "train/checkpoint/run_state.h"
@@ -97,7 +98,7 @@ void run(const Arguments& arguments) {
   if (!is_run_directory(run)) {
     throw CheckpointError(
         fmt::format("{}: found no run, expected a run directory", escaped(run.string())),
-        fmt::format("name a run directory; `{} runs` lists them", program_name()));
+        hint_for_missing_run(run));
   }
   LogFollower log(run / "train.log");
   log.skip_all_but(arguments.lines);

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/io/durable_file.h"
 #include "data/io/utf8.h"
 #include "train/base/error.h"
 #include "train/base/format.h"
@@ -125,6 +126,17 @@ void prepare_cache_of_new_run(LoadedRun& run, bool fresh) {
   run.directory.create_cache_folder();
 }
 
+/// Rejects a directory that has a run; a dry run, which writes nothing there, only warns.
+void require_no_run_or_warn(const RunDirectory& directory, bool dry_run) {
+  try {
+    require_no_run(directory);
+  } catch (const ConfigError& error) {
+    if (!dry_run) throw;
+    const Diagnostic& found = error.diagnostics().front();
+    warn(fmt::format("{} {}; without --dry-run, {}", found.place.file, found.message, found.hint));
+  }
+}
+
 }  // namespace
 
 LoadedRun load_new_run(Config config, const RunOptions& options, ProcessGroup& group) {
@@ -132,15 +144,8 @@ LoadedRun load_new_run(Config config, const RunOptions& options, ProcessGroup& g
   DataOptions& data = run.config.data;
   group.on_rank_0([&] {
     require_no_files(run.directory);
-    if (options.fresh) return;
-    try {
-      require_no_run(run.directory);
-    } catch (const ConfigError& error) {
-      if (!options.dry_run) throw;
-      const Diagnostic& found = error.diagnostics().front();
-      warn(
-          fmt::format("{} {}; without --dry-run, {}", found.place.file, found.message, found.hint));
-    }
+    if (!options.fresh) require_no_run_or_warn(run.directory, options.dry_run);
+    require_creatable_folder(run.directory.path());
   });
   if (group.any_process(uses_cache(data)) && !options.dry_run) {
     group.on_rank_0([&] { prepare_cache_of_new_run(run, options.fresh); });
@@ -178,8 +183,10 @@ void require_run(const RunDirectory& directory) {
   throw CheckpointError(
       fmt::format("{}: {}, expected the directory of a run", escaped(directory.path().string()),
                   is_folder ? "has no checkpoint to resume from" : "is not a directory"),
-      fmt::format("name a run directory such as runs/copy, or start a run: {} train CONFIG",
-                  program_name()));
+      is_folder
+          ? fmt::format("name a run directory such as runs/copy, or start a run: {} train CONFIG",
+                        program_name())
+          : hint_for_missing_run(directory.path()));
 }
 
 ResumeRequest request_of(const RunOptions& options) {

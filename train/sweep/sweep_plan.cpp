@@ -51,7 +51,15 @@ std::vector<std::string> range_values(const std::string& override, std::string_v
   if (dots == text.npos) return {};
   const auto first = parse_number<std::int64_t>(text.substr(0, dots)),
              last = parse_number<std::int64_t>(text.substr(dots + 2));
-  if (!first || !last) return {};
+  if (!first || !last) {
+    const auto from = parse_number<double>(text.substr(0, dots)),
+               to = parse_number<double>(text.substr(dots + 2));
+    if (!from || !to) return {};
+    reject_override(override, "found a range of fractions, expected a range of whole numbers",
+                    fmt::format("list the values, such as {}{:.6g},{:.6g},{:.6g}",
+                                override.substr(0, override.size() - text.size()), *from,
+                                (*from + *to) / 2, *to));
+  }
   // Subtracts unsigned numbers, since the difference of signed numbers could overflow.
   const auto steps = static_cast<std::uint64_t>(*last) - static_cast<std::uint64_t>(*first);
   if (*last < *first || steps >= max_sweep_runs) {

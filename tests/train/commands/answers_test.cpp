@@ -181,13 +181,16 @@ TEST_CASE("fill reads one line, up to the length of a window") {
 
 TEST_CASE("commands reject models of other kinds, and name the kinds that they accept") {
   const KindWorkplace& work = trained_kinds();
-  check_rows(work, {{"translate runs/masked", 2, {"kind masked_language_model, expected seq2seq"}},
-                    {"classify runs/tiny", 2, {"expected classifier or vision_transformer"}},
-                    {"classify runs/tags", 2, {"kind tagger"}},
-                    {"tag runs/classes", 2, {"kind classifier, expected tagger"}},
-                    {"fill runs/tiny", 2, {"seq2seq, expected masked_language_model"}},
-                    {"generate runs/tiny", 2, {"seq2seq, expected language_model", "evaluate RUN"}},
-                    {"score runs/tags", 2, {"kind tagger"}}});
+  check_rows(work,
+             {{"translate runs/masked", 2, {"kind masked_language_model, expected seq2seq"}},
+              {"classify runs/tiny", 2, {"expected classifier or vision_transformer"}},
+              {"classify runs/tags", 2, {"kind tagger"}},
+              {"tag runs/classes", 2, {"kind classifier, expected tagger"}},
+              {"fill runs/tiny", 2, {"seq2seq, expected masked_language_model"}},
+              {"classify runs/tiny", 2, {"`tapestry translate RUN`"}},
+              {"classify runs/masked", 2, {"`tapestry fill RUN`"}},
+              {"generate runs/tiny", 2, {"seq2seq, expected language_model", "translate RUN"}},
+              {"score runs/tags", 2, {"kind tagger"}}});
 }
 
 std::string repeated(const std::string& text, int count) {

@@ -46,6 +46,7 @@ TEST_CASE("average writes a checkpoint that evaluate and initialize_from accept"
       {{"average mean.h5 runs/tiny", 2, {"--last N", "--best N"}},
        {"average mean.h5 a.h5 --last 1", 2, {"run directory"}},
        {"average mean.h5 a.h5", 4, {"a.h5"}},
+       {"average mean.h5 runs/tiny runs/tiny", 2, {"runs/tiny is a folder", "--last N"}},
        {"average mean.h5 runs/tiny --last 1 --best 1", 2, {"excludes"}},
        {"average mean.h5 runs/tiny --best 1000", 4, {"expected 1000"}},
        {"average mean.h5 runs/tiny --last 2", 0, {"average of 2 checkpoints: mean.h5\n"}},

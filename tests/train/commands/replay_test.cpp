@@ -224,6 +224,12 @@ TEST_CASE("mistakes on the command line of replay are rejected") {
               {"replay runs/tiny --step 13", 2, {"found 13, expected a step", "which has 12"}},
               {"replay runs/tiny --step 3 --output tiny.yaml", 2, {"tiny.yaml exists"}},
               {"replay nothing --step 3", 4, {"nothing: found no checkpoint", "tapestry runs"}},
+              {"replay runs/tny --step 3", 4, {"did you mean runs/tiny?"}},
+              {"watch runs/tny", 4, {"did you mean runs/tiny?"}},
+              {"evaluate runs/tny", 4, {"did you mean runs/tiny?"}},
+              {"train --resume runs/tny", 4, {"did you mean runs/tiny?"}},
+              {"plan runs/tiny", 2, {"did you mean runs/tiny/config.yaml?"}},
+              {"plan tny.yaml", 2, {"did you mean tiny.yaml?"}},
               {"replay runs/tiny model.d_model=8 --step 3", 2, {"keeps its config"}}});
 }
 
@@ -332,6 +338,21 @@ TEST_CASE("with digests of some steps, diff prints the range of steps of the fir
   check_words(work.run("diff a b").out,
               {"events.jsonl: the parameters are equal up to step 6\n",
                "\nfirst difference: in steps 7 to 9, ", "train.digest_every=1 "});
+}
+
+TEST_CASE("diff compares runs without a common checkpoint by their metrics and digests") {
+  const TwoRuns work;
+  for (const int step : {6, 8, 12}) std::filesystem::remove(work / work.checkpoint(step, "a"));
+  std::filesystem::copy(work / work.checkpoint(12, "b"), work / work.checkpoint(7, "a"));
+  const std::string equal = work.out("diff a b");
+  check_words(equal, {"equal up to step 12", "checkpoints: no step has one in both runs"});
+  work.write("a/metrics.csv", work.read("a/metrics.csv") + "more\n");
+  CHECK(contains(work.diff("a b"), "metrics.csv differs first"));
+  work.write("a/metrics.csv", work.read("b/metrics.csv"));
+  work.write("a/events.jsonl", "");
+  const Outcome none = work.run("diff a b");
+  CHECK(none.code == 4);
+  CHECK(contains(none.err, "no step with a checkpoint or digests in both"));
 }
 
 TEST_CASE("diff names config keys, metrics and parameters of runs with different seeds") {

@@ -44,6 +44,59 @@ TEST_CASE(
               {"report runs/tiny --output missing/r.html", 5, {"create the folder missing"}}});
 }
 
+TEST_CASE("outputs are new regular files, or replaced with --force, and never files of a run") {
+  const TrainedWorkplace work;
+  REQUIRE(::mkfifo((work / "pipe").c_str(), 0600) == 0);
+  fs::create_symlink("nothing", work / "link");
+  fs::create_directory_symlink("runs/tiny/checkpoints", work / "steps");
+  fs::create_directory(work / "folder");
+  work.write("mine.txt", "mine");
+  const auto check_outputs = [&](const std::string& name, const std::string& command) {
+    CAPTURE(name);
+    const std::string own = "belongs to a run";
+    check_rows(work, {{command + "pipe", 2, {"pipe is a pipe, socket or device"}},
+                      {command + "link --force", 2, {"link is a symbolic link"}},
+                      {command + "folder --force", 2, {"folder is a folder"}},
+                      {command + "mine.txt", 2, {"mine.txt exists", "expected the name of a new"}},
+                      {command + work.checkpoint(12) + " --force", 2, {own}},
+                      {command + "runs/tiny/checkpoints/new.h5", 2, {own}},
+                      {command + "steps/new.h5", 2, {own}},
+                      {command + "runs/tiny/train.log --force", 2, {own}},
+                      {command + "runs/tiny/../tiny/metrics.csv --force", 2, {own}},
+                      {command + "runs/tiny/.lock --force", 2, {own}}});
+    CHECK(work.read("mine.txt") == "mine");
+    CHECK(work.run(command + "mine.txt --force").code == 0);
+    CHECK(work.read("mine.txt") != "mine");
+    work.write("mine.txt", "mine");
+    CHECK(work.run(command + "runs/tiny/my-output").code == 0);
+    fs::remove(work / "runs/tiny/my-output");
+    const std::string longest = std::string(251, 'a') + ".htm";
+    CHECK(work.run(command + longest).code == 0);
+    CHECK(work.has(longest));
+    fs::remove(work / longest);
+    CHECK(contains(work.run(command + "a" + longest).err, "hint: choose a shorter name"));
+    check_rows(work, {{command + "''", 2, {"found an empty text"}},
+                      {command + "~/x", 2, {"whose ~ only a shell expands"}},
+                      {command + "$HOME/x", 2, {"whose $HOME only a shell expands"}}});
+  };
+  check_outputs("report", "report runs/tiny --output ");
+  check_outputs("explain", "explain runs/tiny 'd a' --output ");
+  check_outputs("replay", "replay runs/tiny --step 3 --output ");
+  fs::remove(work / "average.h5");
+  check_rows(work,
+             {{"average pipe " + work.checkpoint(12), 2, {"pipe is a pipe"}},
+              {"average runs/tiny/average.h5 " + work.checkpoint(12), 2, {"belongs to a run"}},
+              {"config new pipe", 2, {"pipe is a pipe"}},
+              {"config new runs/tiny/config.yaml", 2, {"belongs to a run"}},
+              {"config new ''", 2, {"found an empty text"}}});
+  // The default output is replaced, but not if it is a link.
+  REQUIRE(work.run("report runs/tiny").code == 0);
+  REQUIRE(work.run("report runs/tiny").code == 0);
+  fs::remove(work / "runs/tiny/report.html");
+  fs::create_symlink("config.yaml", work / "runs/tiny/report.html");
+  check_rejected(work, "report runs/tiny", 2, {"symbolic link"});
+}
+
 TEST_CASE("a run writes its report after validations and at its end") {
   const test::TinyWorkplace work;
   work.out("train tiny.yaml train.run_dir=with train.report_every=1");

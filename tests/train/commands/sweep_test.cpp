@@ -248,10 +248,20 @@ TEST_CASE("a sweep trains other runs while one run is locked, then the locked ru
   CHECK(contains(text, "\nrun-01  train.seed=1  step 12: "));
 }
 
+TEST_CASE("a sweep does not write into a run or a folder with other files") {
+  const SweepWorkplace work;
+  work.out("train tiny.yaml train.steps=1 train.run_dir=run");
+  std::filesystem::create_directory(work / "photos");
+  work.write("photos/a.jpg", "mine");
+  check_rows(work, {{seeds + "--output run", 2, {"run: found a run, expected a new or empty"}},
+                    {seeds + "--output photos", 2, {"photos: found the file a.jpg"}}});
+}
+
 TEST_CASE("mistakes in a sweep are rejected before anything is written") {
   check_rows(SweepWorkplace(),
              {{"sweep tiny.yaml train.seed=1", 2, {"found no key with several values"}},
               {seeds + "--halving 1", 2, {"--halving: found 1, expected 0 or a factor of at"}},
+              {"sweep tiny.yaml model.dropout=0..0.3", 2, {"model.dropout=0,0.15,0.3"}},
               {seeds + "model.d_modl=8", 2, {"model.d_modl=8: unknown key", "`d_model`"}},
               {"sweep tiny.yaml train.seeed=1..2", 2, {"train.seeed=1: unknown key `seeed`"}},
               {seeds + "train.run_dir=mine", 2, {"train.run_dir=mine: found a run directory"}},
