@@ -77,8 +77,10 @@ Corpus load_images(const ImageOptions& options, const HeldOutImages& held_out,
 
 /// Properties of the images of a file that a config must name.
 struct ImageProperties {
-  std::size_t height = 0, width = 0, channels = 0;
-  double maximum = 0.0;  ///< the largest value of a pixel
+  std::size_t height = 0;    ///< rows of pixels
+  std::size_t width = 0;     ///< pixels per row
+  std::size_t channels = 0;  ///< values per pixel
+  double maximum = 0.0;      ///< the largest value of a pixel
 };
 
 /// Reads the images of a file as load_images(). The shape of images in a table is a guess from the

@@ -64,11 +64,8 @@ void print_differences(const std::string& title, const std::vector<ArrayDifferen
   }
 }
 
-/// Prints the first lines of metrics.csv that differ. Returns whether there are any.
-bool print_metrics_difference(const fs::path& a, const fs::path& b) {
-  const std::string x = read_run_file(a / "metrics.csv").value_or(""),
-                    y = read_run_file(b / "metrics.csv").value_or("");
-  if (x == y) return false;
+/// Prints the first lines of two metrics.csv, which differ.
+void print_metrics_difference(std::string_view x, std::string_view y) {
   const auto [in_x, in_y] = std::ranges::mismatch(x, y);
   // The line that contains the byte at `position`.
   const auto line_at = [](std::string_view text, std::ptrdiff_t position) {
@@ -79,7 +76,6 @@ bool print_metrics_difference(const fs::path& a, const fs::path& b) {
   };
   fmt::print("metrics.csv differs first in:\n  {}\n  {}\n", escaped(line_at(x, in_x - x.begin())),
              escaped(line_at(y, in_y - y.begin())));
-  return true;
 }
 
 constexpr const char* exactness_hint =
@@ -107,16 +103,18 @@ struct Digests {
   }
 };
 
-/// Compares the digests of two runs and prints the result.
 Digests compare_run_digests(const fs::path& a, const fs::path& b) {
   Digests digests{.a = read_digests(read_events_file(a)),
                   .b = read_digests(read_events_file(b)),
                   .comparison = {}};
   digests.comparison = compare_digests(digests.a, digests.b);
-  const auto& found = digests.comparison;
+  return digests;
+}
+
+void print_comparison(const std::optional<DigestComparison>& found) {
   if (!found) {
     fmt::print("{}: the runs have no digests of the same tensors and steps\n", events_file_name);
-    return digests;
+    return;
   }
   if (found->equal_step > 0) {
     fmt::print("{}: the parameters are equal up to step {}\n", events_file_name,
@@ -129,7 +127,6 @@ Digests compare_run_digests(const fs::path& a, const fs::path& b) {
                           : fmt::format("{} tensors differ, the first is", count),
                escaped(found->tensors.front()));
   }
-  return digests;
 }
 
 /// The name of a parameter or buffer of a checkpoint; nullopt for other arrays.
@@ -204,14 +201,20 @@ void print_first(const FirstDifference& first) {
 bool compare_runs(const RunDirectory& a, const RunDirectory& b, bool all) {
   std::vector<std::uint64_t> steps;
   std::ranges::set_intersection(a.steps(), b.steps(), std::back_inserter(steps));
-  const bool metrics_differ = print_metrics_difference(a.path(), b.path());
+  const auto metrics_a = read_run_file(a.path() / "metrics.csv"),
+             metrics_b = read_run_file(b.path() / "metrics.csv");
+  const std::string x = metrics_a.value_or(""), y = metrics_b.value_or("");
+  const bool metrics_differ = x != y;
   const Digests digests = compare_run_digests(a.path(), b.path());
-  if (steps.empty() && !digests.comparison && !metrics_differ) {
+  const bool has_difference = metrics_a && metrics_b && metrics_differ;
+  if (steps.empty() && !digests.comparison && !has_difference) {
     throw CheckpointError(
         fmt::format("{} and {}: found no step with a checkpoint or digests in both, expected one",
                     escaped(a.path().string()), escaped(b.path().string())),
         "name two checkpoints");
   }
+  if (metrics_differ) print_metrics_difference(x, y);
+  print_comparison(digests.comparison);
   if (steps.empty()) fmt::print("checkpoints: no step has one in both runs\n");
   const auto checkpoints = compare_checkpoints(a, b, steps, digests, all);
   const auto first = earlier(digests.comparison, checkpoints);

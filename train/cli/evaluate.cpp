@@ -148,6 +148,7 @@ void run(const Arguments& arguments) {
   } else {
     print_text(trained, origin, sets, examples);
   }
+  flush_standard_output();  // scores that could not be printed are not recorded
   record_scores(arguments, json);
 }
 

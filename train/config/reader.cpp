@@ -116,9 +116,9 @@ std::string hint_for_key(const Keys& keys, const std::string& section, const std
   if (const std::string name = corrected(key); !name.empty()) {
     return fmt::format("write `{}`", name);
   }
-  for (const std::string& path : paths_of_synonym(key)) {
-    if (path.starts_with(section + ".")) return ask_for({path}, section);
-  }
+  std::vector<std::string> own = paths_of_synonym(key);
+  std::erase_if(own, [&](const std::string& path) { return !path.starts_with(section + "."); });
+  if (!own.empty()) return ask_for(own, section);
   if (const std::string where = sections_with(keys, key); !where.empty()) {
     return fmt::format("`{}` belongs {}", key, where);
   }

@@ -62,21 +62,25 @@ Json to_schema(const Flag&) { return {{"type", "boolean"}}; }
 /// Allows numbers and booleans in addition to strings, since YAML reads an unquoted name such as
 /// 2020 as a number.
 Json to_schema(const Text&) { return {{"type", {"string", "number", "boolean"}}}; }
-Json to_schema(const FilePath&) { return to_schema(Text()); }
-Json to_schema(const FolderPath&) { return to_schema(Text()); }
+
+/// A text that is no path of a shell, see find_shell_path().
+Json to_schema(const FilePath&) {
+  Json schema = to_schema(Text());
+  schema["pattern"] = R"(^(?!~|\$[A-Za-z_{]))";
+  return schema;
+}
+
+Json to_schema(const FolderPath&) { return to_schema(FilePath()); }
+Json to_schema(const RunPath&) { return to_schema(FilePath()); }
 
 /// Schema of one value or a list of values.
 Json one_or_list(const Json& item) {
   return {{"anyOf", {item, {{"type", "array"}, {"items", item}}}}};
 }
 
-Json to_schema(const FilePaths&) { return one_or_list(to_schema(Text())); }
+Json to_schema(const FilePaths&) { return one_or_list(to_schema(FilePath())); }
 
 Json to_schema(const WholeNumbers& domain) { return one_or_list(to_schema(domain.number)); }
-
-Json to_schema(const RunPath&) {
-  return {{"type", {"string", "number", "boolean"}}, {"pattern", "^(?!~)"}};
-}
 
 Json to_schema(const OneOf& domain) { return {{"enum", domain.names}}; }
 

@@ -265,13 +265,15 @@ void prepare_cache_of_resumed_run(DataOptions& data, RunDirectory& directory, bo
 
 /// Whether no step is left to train and, except in a dry run, nothing of the end of the run, such
 /// as its average: a process may be killed between its last checkpoint and its end.
-bool is_finished(const RunDirectory& directory, const ResumePlan& plan, const RunOptions& options,
-                 ProcessGroup& group) {
+///
+/// phase  of the run in rank 0, before this process took its lock
+bool is_finished(const RunDirectory& directory, const ResumePlan& plan, RunPhase phase,
+                 const RunOptions& options, ProcessGroup& group) {
   if (reason_of_end(plan).empty()) return false;
   const bool lacks_end =
       group.is_rank_0() &&
       (lacks_final_average(directory, plan.config, plan.checkpoint.step) ||
-       (was_finished(plan) && read_run_state(directory.path()).phase != RunPhase::finished));
+       (was_finished(plan) && phase != RunPhase::finished));
   return !group.any_process(lacks_end) || options.dry_run;
 }
 
@@ -323,7 +325,9 @@ std::optional<LoadedRun> load_resumed_run(const RunOptions& options, ProcessGrou
   const ResumeRequest request = request_of(options);
   RunDirectory directory = find_run(find_run_directory(options));
   ResumePlan plan = make_plan(directory, request, group);
-  if (is_finished(directory, plan, options, group)) {
+  const RunPhase phase =
+      group.is_rank_0() ? read_run_state(directory.path()).phase : RunPhase::stopped;
+  if (is_finished(directory, plan, phase, options, group)) {
     report_finished(directory, plan, options, group);
     return std::nullopt;
   }
@@ -342,7 +346,7 @@ std::optional<LoadedRun> load_resumed_run(const RunOptions& options, ProcessGrou
     resolve_epochs(plan.config, make_batch_schedule(loaded.corpus, plan.config).batches_per_epoch(),
                    plan.checkpoint.step, saved_position(plan.checkpoint.arrays));
     require_allowed_changes(plan, request);
-    if (is_finished(directory, plan, options, group)) {
+    if (is_finished(directory, plan, phase, options, group)) {
       report_finished(directory, plan, options, group);
       return std::nullopt;
     }

@@ -73,8 +73,9 @@ void RunSaver::complete() {
   finish();
   if (saved_step_ != run_.state.step) return save(true);
   if (!group_.is_rank_0()) return;
-  deletion_problems_ =
-      directory_.delete_old(run_.state.step, kept_checkpoints(run_.state, run_.config.train));
+  deletion_problems_ = directory_.delete_old(
+      run_.state.step, kept_with_saved_ ? *kept_with_saved_
+                                        : kept_checkpoints(run_.state, run_.config.train));
   report_deletion_problems();
 }
 
@@ -254,6 +255,7 @@ std::string RunSaver::newest_checkpoint() const try {
 
 void RunSaver::report_saved(const Save& save) {
   saved_step_ = save.step;
+  kept_with_saved_.reset();
   report_deletion_problems();
   progress_.checkpoint(save.step, directory_.checkpoint_path(save.step).string());
   if (save.requested) report_requested_save();

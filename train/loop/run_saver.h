@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "train/checkpoint/checkpoint.h"
@@ -81,7 +82,13 @@ class RunSaver {
   std::string describe_newest() const;
 
   /// Call this after the state has been restored from a checkpoint.
-  void mark_as_saved() { saved_step_ = run_.state.step; }
+  ///
+  /// kept  the checkpoints that complete() keeps if nothing is saved later; by default, those that
+  ///       the current state and config keep
+  void mark_as_saved(std::optional<Retention> kept = std::nullopt) {
+    saved_step_ = run_.state.step;
+    kept_with_saved_ = std::move(kept);
+  }
   /// Call this before the state of a saved step changes, so that it is saved again.
   void mark_as_unsaved() { saved_step_.reset(); }
 
@@ -141,6 +148,7 @@ class RunSaver {
   TimeUse& time_use_;
   std::size_t failures_ = 0;  ///< consecutive
   std::optional<std::uint64_t> saved_step_;
+  std::optional<Retention> kept_with_saved_;  ///< argument of mark_as_saved()
   std::optional<Save> in_flight_;  ///< the same in all processes
   std::shared_ptr<Copy> copy_;     ///< written next by writer_; in rank 0
   std::vector<std::string>

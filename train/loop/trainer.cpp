@@ -87,7 +87,9 @@ Trainer::Trainer(Config config, const Corpus& corpus, RunDirectory& directory, P
 void Trainer::resume(const ArrayStore& snapshot) {
   const Config before = saved_config(snapshot);
   computer_.resume(snapshot);
-  saver_.mark_as_saved();
+  // A finished run is not saved again: other values of train.average_last or train.best_metric then
+  // do not delete checkpoints that the saved config keeps.
+  saver_.mark_as_saved(kept_checkpoints(state_, before.train));
   if (!finished()) state_.revert_end_rows();
   const bool metric_changed = before.train.best_metric != config_.train.best_metric ||
                               (config_.train.best_metric == "bleu" &&

@@ -127,7 +127,7 @@ TEST_CASE("tag labels each token of each line on standard input") {
         "B-PER O\n\nO B-LOC I-LOC\n\nO\n");
   const std::string scores = work.out("evaluate runs/tags --examples 1");
   CHECK(contains(scores, "  span F1 "));
-  CHECK(contains(scores, "\ninput     Ada spoke\noutput    B-PER O\n"));
+  CHECK(contains(scores, "\ninput     Ada   spoke\noutput    B-PER O\n"));
 }
 
 TEST_CASE("tag rejects a CoNLL file, and labels its sentences after the suggested conversion") {

@@ -161,7 +161,9 @@ TEST_CASE("a table has a row for each token and a dot for masked weights") {
 TEST_CASE("attention rejects layers, heads, examples and texts that it cannot show") {
   test::check_rows(
       AttentionWorkplace(),
-      {{"attention pairs.yaml --example 3", 2, {"--example 3", "2 examples", "1 to 2"}},
+      {{"attention pairs.yaml --example 4",
+        2,
+        {"--example 4", "the validation set has 3 examples", "1 to 3"}},
        {"attention pairs.yaml --head 2", 2, {"--head 2", "2 heads", "0 to 1"}},
        {"attention images.yaml --layer encoder",
         2,

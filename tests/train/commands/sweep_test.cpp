@@ -183,14 +183,23 @@ TEST_CASE("successive halving stops all but the best runs, even if files are dam
   work.out(halving);
   CHECK(contains(work.table(), ",finished,16,"));
 
-  // If no run finishes, the sweep fails.
+  // A run whose checkpoints are damaged fails, and the best of the other runs finishes.
+  const auto damage_checkpoints = [&](const std::string& run) {
+    for (const auto& file : fs::directory_iterator(work / work.of_run(run, "checkpoints"))) {
+      test::write_text(file.path(), "damaged");
+    }
+  };
   const std::string now = work.table();
-  const auto checkpoints =
-      work / work.of_run(now.substr(now.rfind("run-", now.find(",finished,")), 6), "checkpoints");
-  fs::remove(checkpoints / "step-00000016.h5");
-  for (const auto& file : fs::directory_iterator(checkpoints)) {
-    test::write_text(file.path(), "damaged");
-  }
+  const std::string best = now.substr(now.rfind("run-", now.find(",finished,")), 6);
+  damage_checkpoints(best);
+  const std::string others = work.out(halving);
+  CHECK(contains(others, best + "  schedule.learning_rate="));
+  check_words(others, {"  failed with exit code 4: ", "\nbest: run-"});
+  CHECK_FALSE(contains(others, "\nbest: " + best));
+  CHECK(contains(work.table(), ",finished,16,"));
+
+  // If no run finishes, the sweep fails.
+  for (const std::string run : {"run-01", "run-02", "run-03", "run-04"}) damage_checkpoints(run);
   const Outcome failed = work.run(halving);
   CHECK(failed.code == 4);
   CHECK(contains(failed.out, "  failed with exit code 4: "));

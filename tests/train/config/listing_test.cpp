@@ -28,7 +28,7 @@ TEST_CASE("a dumped config has every key and is parsed to the same config") {
   Config config;
   config.data.task = "parallel_text";
   config.data.pairs.train_source = "a \"quoted\" \\ path: ä #1";
-  config.data.pairs.train_target = "~";
+  config.data.pairs.train_target = "./~";
   config.data.pairs.validation_source = "null";
   config.data.pairs.validation_target = " 010 ";
   config.data.words.lowercase = true;

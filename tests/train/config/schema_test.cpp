@@ -158,7 +158,7 @@ TEST_CASE("the JSON Schema accepts a value of a key if and only if the program a
   std::set<std::string> values = split(
       "0 1 2 3 64 65536 1000001 1.5 -1 -0.5 0.5 0.99 0.98 1e-3 100.5 abc true false none dropout "
       "5% 2.5% 100% 0% 0.0% 101% % 10m 90s 1d12h 1m1h 90 s auto adam yes bleu avx2 ~/x a/b null "
-      "inf nan 0x10 1,000 18446744073709551615");
+      "inf nan 0x10 1,000 18446744073709551615 $HOME/x ${A}/x $5 a$b");
   values.insert("");
   std::size_t accepted = 0, rejected = 0;
   for (const Field& field : fields_of(Config())) {

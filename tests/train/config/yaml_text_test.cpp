@@ -177,7 +177,7 @@ const std::vector<Wrong> wrong_texts = {
     {"a:\n  b: \"one\n", {{"x:2:6", "", {"quote that is not closed"}}}},
     {"a:\n  b: 'one\n", {{"x:2:6", "", {"quote that is not closed"}}}},
     {"a:\n  b: \"x\\0y\"\n",
-     {{"x:2:6", "\"x\\0y\"", {"control character U+0000", "remove the escape"}}}},
+     {{"x:2:6", "\"x\\0y\"", {"control character U+0000", "single quotes"}}}},
     // Syntax errors, at the place that yaml-cpp names.
     {"a:\n  b: *.txt\n", {{"x:2:6", "", {"anchor is not defined", "in double quotes"}}}},
     {"a:\n  b: @c\n", {{"x:2:6", "", {"unknown token", "in double quotes"}}}},

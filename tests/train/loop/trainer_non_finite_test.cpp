@@ -143,7 +143,7 @@ TEST_CASE("a non-finite gradient stops the run although the loss is finite") {
 
   const std::string text = test::error_text<NumericError>([&] { trainer.run(); });
   CHECK(text.starts_with("step 1: the norm of the gradient is "));
-  CHECK(contains(text, "; the weights are from step 0\n"));
+  CHECK(contains(text, "\n  the weights are from step 0\n"));
   CHECK(test::values_of(trainer.model().parameters.find("output.weight")->tensor) == before);
   CHECK(run.directory().steps().empty());
 }
@@ -245,7 +245,7 @@ TEST_CASE("train.max_nan_steps consecutive non-finite steps stop the run") {
   config.train.max_nan_steps = 2;
   const std::string text = poisoned_run(run, config);
   CHECK(text.starts_with("step 3: the loss is nan"));
-  CHECK(contains(text, "; 3 consecutive steps, train.max_nan_steps is 2\n"));
+  CHECK(contains(text, "\n  3 consecutive steps, train.max_nan_steps is 2\n"));
 }
 
 /// The history of a run that rolls back and is saved every few steps. A rollback also discards the
@@ -400,7 +400,7 @@ TEST_CASE("non-finite weights at a save cause a rollback, up to train.max_nan_st
   const std::string name = text.substr(8, text.find(found) - 8);
   CHECK(trainer.model().parameters.find(name) != nullptr);
   CHECK(text.starts_with("step 1: " + name + found +
-                         "; 3 consecutive steps, train.max_nan_steps is 2\nhint: "));
+                         "\n  3 consecutive steps, train.max_nan_steps is 2\nhint: "));
   const std::string logged = test::read_text(log);
   CHECK(contains(logged, "  warning: step 1: " + name + found + "\n"));
   CHECK(contains(logged, "  rolled back to step 0\n"));

@@ -25,7 +25,7 @@ TEST_CASE("paths that are not runs, and missing runs and checkpoints, are reject
       {"train --resume empty",
        4,
        {"empty: has no checkpoint to resume from", "tapestry train CONFIG"}},
-      {"train --resume nowhere", 4, {"nowhere: is not a directory", "tapestry train CONFIG"}},
+      {"train --resume nowhere", 4, {"nowhere: is not a directory", "`tapestry runs` lists"}},
       {"train --resume " + work.checkpoint(12), 4, {": is not a directory"}}};
   for (const std::string command : {"evaluate", "translate", "inspect"}) {
     rows.push_back({command + " nowhere", 4, {"nowhere: cannot be read: No such file"}});

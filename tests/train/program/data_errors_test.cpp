@@ -67,7 +67,7 @@ TEST_CASE("examples that are too long are counted, by file and line, before trai
   work.write("valid.en", "a\na\na\na\n");
   const test::Words words = {work.at("valid.de") + ":2: found 7 tokens with <eos>, expected at",
                              work.at("valid.de") + ":4: found 8 tokens", "\n2 of 4 cannot be used",
-                             "model.max_length to 7 or more"};
+                             "model.max_length to 8 or more"};
   for (const char* command : {"train text.yaml", "gradcheck text.yaml"}) {
     check_rejected(work, command, 3, words);
   }
@@ -175,7 +175,9 @@ TEST_CASE("names of files are escaped in messages and results") {
   check("explain " + colored + " a", "a\\x1B[31m");
   check("runs .", "a\\x1B[31m");
   check("diff " + newest + " " + newest, "a\\x1B[31m");
-  check("average " + colored + "/average.h5 " + colored + " --last=1", "a\\x1B[31m");
+  check("average mean\x1B[31m.h5 " + colored + " --last=1", "mean\\x1B[31m.h5");
+  check_rejected(work, "average " + colored + "/average.h5 " + colored + " --last=1", 2,
+                 {"a\\x1B[31m/average.h5 belongs to a run"});
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,6 +64,24 @@ class Training : public TinyWorkplace {
         REQUIRE(at != text.npos);
         set |= std::stoull(text.substr(at + 7), nullptr, 16);
       }
+    }
+  }
+
+  /// Waits until the process has computed for 150 ms, more than it needs to start.
+  void await_computation() const {
+    const std::string path = fmt::format("/proc/{}/stat", process_.id());
+    const double clock_ticks = 0.15 * static_cast<double>(::sysconf(_SC_CLK_TCK));
+    for (double used = 0; used < clock_ticks;) {
+      const std::string text = test::read_text(path);
+      std::istringstream fields(text.substr(text.rfind(')') + 1));
+      std::string state, skipped;
+      fields >> state;
+      REQUIRE(state != "Z");  // ended
+      for (int field = 4; field < 14; ++field) fields >> skipped;
+      double user = 0, system = 0;
+      fields >> user >> system;
+      used = user + system;
+      ::usleep(1000);
     }
   }
 
@@ -135,7 +154,7 @@ TEST_CASE("a run that is stopped by a signal saves, prints how to resume and exi
 }
 
 /// Overrides for data that are loaded for a second.
-const std::string slow_data = "data.train_size=400000 train.steps=1 ";
+const std::string slow_data = "data.train_size=1500000 train.steps=1 ";
 
 TEST_CASE("while a run is loaded, SIGUSR1 is remembered, and other signals end it with 128 + n") {
   Training saved(slow_data);
@@ -147,7 +166,7 @@ TEST_CASE("while a run is loaded, SIGUSR1 is remembered, and other signals end i
     CAPTURE(signal);
     for (const std::string way : {"", "--dry-run "}) {
       Training work(way + slow_data);
-      work.await_handler(SIGXFSZ);  // ignored while a run is loaded or trained
+      work.await_computation();  // the data are being generated
       work.send(signal);
       CHECK(work.end() == 128 + signal);
       check_words(test::read_text(work.stream("err")),

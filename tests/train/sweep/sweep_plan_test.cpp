@@ -39,7 +39,7 @@ TEST_CASE("overrides with several values are axes, the others are fixed") {
 TEST_CASE("a range of one number is a single value, and an invalid range is kept as text") {
   CHECK(parse_sweep_overrides({"train.seed=3..3"}).fixed == Values{"train.seed=3"});
   CHECK(parse_sweep_overrides({"data.folder=../a"}).fixed == Values{"data.folder=../a"});
-  CHECK(parse_sweep_overrides({"a.b=0.1..0.3"}).fixed == Values{"a.b=0.1..0.3"});
+  CHECK(parse_sweep_overrides({"a.b=0.1..x"}).fixed == Values{"a.b=0.1..x"});
 }
 
 TEST_CASE("invalid values of a sweep are rejected") {
@@ -47,6 +47,9 @@ TEST_CASE("invalid values of a sweep are rejected") {
   CHECK(rejection({"a.b=1", "a.b=2"}) == "command line: a.b=2: found the key a second time");
   CHECK(rejection({"a.b=1,,2"}) == "command line: a.b=1,,2: found an empty value");
   CHECK(rejection({"a.b=1,2,1"}) == "command line: a.b=1,2,1: found a value twice");
+  CHECK(rejection({"a.b=0.1..0.3"}) ==
+        "command line: a.b=0.1..0.3: found a range of fractions, expected a range of whole "
+        "numbers");
   CHECK(rejection({"a.b=5..1"}) ==
         "command line: a.b=5..1: expected a range of 1 to 10000 numbers");
   CHECK(rejection({"a.b=1..10001"}) ==
