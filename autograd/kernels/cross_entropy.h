@@ -54,8 +54,8 @@ struct LinearCrossEntropyGradients {
 
 inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
-/// Returns the sums over the rows; writes each row's log-sum-exp to `log_sums` (rows), from which
-/// backward recomputes the probabilities.
+/// Returns the sums over the rows; writes each row's log-sum-exp to `log_sums` (rows): backward
+/// recomputes the probabilities from it.
 template <class T>
 CrossEntropySums cross_entropy(const CrossEntropyProblem& problem, const T* logits,
                                LogSumExp<T>* log_sums);

@@ -30,7 +30,7 @@ struct Product {
 
 std::size_t ceil_div(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
-/// The columns of b (k, n) in the order in which tiles read them: panels of tile_width columns,
+/// The columns of b (k, n) in the order that tiles read: panels of tile_width columns,
 /// each stored row by row. The first panels may be read from b itself instead of being packed.
 template <class T>
 class ColumnPanels {
@@ -88,7 +88,7 @@ class ColumnPanels {
   T* packed_ = nullptr;
 };
 
-/// Up to row_block rows of a over one k_block, in the order in which tiles read them.
+/// Up to row_block rows of a over one k_block, in the order that tiles read.
 template <class T>
 class RowPanels {
  public:

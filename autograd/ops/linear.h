@@ -60,7 +60,7 @@ struct MatmulOptions {
 /// operand; the gradient of a transposed operand is transposed.
 Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options = {});
 
-/// Keeps copies of the weights of linear() in the order in which matrix products read them, for
+/// Keeps copies of the weights of linear() in the order that matrix products read, for
 /// inference that applies the same weights to few rows many times. Results have the same bits. The
 /// copies double the memory of the weights and exist as long as this object; weights must not
 /// change during its lifetime.

@@ -44,7 +44,7 @@ std::string with_question_marks(const Shape& shape) {
                                with_question_marks(shape), expected));
 }
 
-/// `shape`, in which an inferred extent is replaced by its value for the size of x.
+/// `shape` with an inferred extent replaced by its value for the size of x.
 Shape with_inferred_extent(const Tensor& x, const Shape& shape) {
   const auto unknown = std::count(shape.begin(), shape.end(), inferred);
   if (unknown > 1) reject_reshape(x, shape, "at most one inferred extent");

@@ -43,7 +43,7 @@ std::u32string replaced(std::u32string_view text, std::u32string_view old,
   return result.append(text.substr(begin));
 }
 
-/// Inserts a space before and after each character for which is_apart() is true.
+/// Inserts a space before and after each character that is_apart() accepts.
 template <class Predicate>
 std::u32string with_spaces_around(std::u32string_view text, const Predicate& is_apart) {
   std::u32string result;
@@ -64,7 +64,7 @@ enum class PairSpaces {
   around_first    ///< " a b"
 };
 
-/// Inserts spaces into each pair of neighbors for which first() and second() are true. Pairs are
+/// Inserts spaces into each pair of neighbors that first() and second() accept. Pairs are
 /// found from left to right and do not overlap.
 template <class First, class Second>
 std::u32string with_spaces_in_pairs(std::u32string_view text, const First& first,

@@ -117,7 +117,7 @@ class CachedExamples {
 
   bool temporary_;
   fs::path new_path_;       ///< path of a new file
-  fs::path existing_path_;  ///< path of an existing file; empty if there is none
+  fs::path existing_path_;  ///< path of an existing file, or empty
   std::uint64_t origin_;
   std::size_t corpora_;
   std::size_t ids_;

@@ -52,7 +52,7 @@ struct MadeNetwork {
   std::unique_ptr<Network> network;
 };
 
-/// Two sentences, of which the second is padded. No token has the padding id, because the embedding
+/// Two sentences; the second is padded. No token has the padding id, because the embedding
 /// of this id has no gradient.
 inline const TokenBatch sentences{.ids = {{5, 6, 7, 8}, {9, 4, 3, 10}}, .lengths = {4, 2}};
 

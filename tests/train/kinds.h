@@ -62,7 +62,7 @@ struct KindFiles {
     return lines;
   }
 
-  /// 32 images of 4 x 4 pixels, of which the class is the brighter half.
+  /// 32 images of 4 x 4 pixels; the class is the brighter half.
   static std::string images() {
     std::string lines;
     for (int i = 0; i < 32; ++i) {
@@ -173,8 +173,8 @@ inline const std::vector<KindConfig> kind_configs = [] {
   return configs;
 }();
 
-/// A workplace with the files and a tiny config of each kind of model, of which each is learned,
-/// badly, within milliseconds.
+/// A workplace with the files and a tiny config of each kind of model. Each trains, badly,
+/// within milliseconds.
 struct KindWorkplace : TinyWorkplace {
   KindWorkplace() {
     for (const KindCase& kind : kind_cases) {

@@ -15,7 +15,7 @@ namespace tapestry::test {
 using OwnLoss = std::function<Loss(const Network& network, const Tensor& features,
                                    const Ids& labels, const CrossEntropyOptions& options)>;
 
-/// A network in which Network::loss() is overridden.
+/// A network that overrides Network::loss().
 class NetworkWithLoss : public Network {
  public:
   NetworkWithLoss(std::unique_ptr<Network> network, OwnLoss loss)

@@ -81,7 +81,7 @@ class Process {
   pid_t pid_ = -1;
 };
 
-/// A folder in which a user works with the program.
+/// A folder where a user works with the program.
 class Workplace {
  public:
   std::filesystem::path operator/(const std::string& name) const { return work_ / name; }

@@ -24,8 +24,8 @@ class CheckpointAverage {
   /// comes from the last checkpoint.
   ///
   /// throws  CheckpointError if its parameters, shapes, element types, vocabularies, subword models
-  ///         or keys `model.*`, except dropout rates, differ from those of the first
-  ///         checkpoint; NumericError if a parameter is NaN or infinite.
+  ///         or keys `model.*`, except dropout rates, differ from the first checkpoint's;
+  ///         NumericError if a parameter is NaN or infinite.
   void add(const ArrayStore& checkpoint);
 
   /// The average as a checkpoint of a trained model. Training cannot resume from it, since it has

@@ -86,7 +86,7 @@ inline bool is_better(std::string_view metric, double a, double b) {
 /// metric  a value of train.best_metric
 std::vector<std::uint64_t> best_validations(const std::string& csv, std::string_view metric);
 
-/// The text with which the first line of every metrics.csv begins.
+/// The beginning of the first line of every metrics.csv.
 inline constexpr std::string_view metrics_heading =
     "step,epoch,split,loss,perplexity,token_accuracy,exact_match,learning_rate,gradient_norm,"
     "target_tokens";

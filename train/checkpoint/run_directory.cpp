@@ -76,7 +76,7 @@ std::set<std::uint64_t> kept_steps(const std::vector<std::uint64_t>& steps,
   return kept;
 }
 
-/// The files that training writes into a run directory, besides `events.*`.
+/// The files that training writes into a run directory, except `events.*`.
 constexpr std::array<std::string_view, 7> run_file_names{
     "config.yaml", "metrics.csv",  "train.log",      "average.h5",
     "timing.csv",  "time_use.csv", "recording.jsonl"};

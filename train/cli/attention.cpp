@@ -184,7 +184,7 @@ void define(CLI::App& command, Arguments& arguments) {
   add_overrides(command, arguments.overrides);
   CLI::Option* const example =
       add_value(command, "--example", arguments.example, between(1, 1'000'000'000),
-                "Number of the example in the validation set, or if there is none, in the test or "
+                "Number of the example in the validation set, or without such a set in the test or "
                 "training set");
   command.add_option("--text", arguments.text, "Text to read instead of an example")
       ->excludes(example);

@@ -302,15 +302,15 @@ bool has_control_character(std::string_view text) {
 std::optional<Diagnostic> find_excess_length(std::string_view text) {
   constexpr std::size_t max_path_bytes = 4000;  // PATH_MAX minus space for the file names of a run
   constexpr std::size_t max_name_bytes = 255;   // NAME_MAX
-  std::size_t longest_name = 0;
+  std::size_t name_bytes = 0;
   for (const auto& name : std::filesystem::path(text)) {
-    longest_name = std::max(longest_name, name.native().size());
+    name_bytes = std::max(name_bytes, name.native().size());
   }
-  if (longest_name <= max_name_bytes && text.size() <= max_path_bytes) return std::nullopt;
+  if (name_bytes <= max_name_bytes && text.size() <= max_path_bytes) return std::nullopt;
   return Diagnostic{
       .message = fmt::format("expected a path of at most {} bytes with names of at most {}, "
                              "found {} bytes with a name of {}",
-                             max_path_bytes, max_name_bytes, text.size(), longest_name),
+                             max_path_bytes, max_name_bytes, text.size(), name_bytes),
       .hint = "choose a shorter name"};
 }
 

@@ -115,7 +115,7 @@ class BatchSearch {
   /// Advances all searches, which are independent, on all threads. Returns for each new row its old
   /// row.
   std::vector<std::size_t> advance(const Tensor& logits) {
-    // beam_size tokens remain besides <pad>, <bos> and <eos>.
+    // beam_size tokens remain without <pad>, <bos> and <eos>.
     const NextLogits next(logits, options_.sampling ? 0 : options_.beam_size + 3);
     std::vector<std::vector<std::size_t>> parents(searches_.size());
     kernels::parallel_for(searches_.size(), [&](std::size_t i) {

@@ -34,7 +34,7 @@ std::string join(const std::vector<Part>& parts) {
   return line;
 }
 
-/// The mean of the finite values; NaN if there are none.
+/// The mean of the finite values; NaN without finite values.
 double finite_mean(std::span<const double> values) {
   double sum = 0.0;
   std::size_t count = 0;

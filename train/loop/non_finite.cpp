@@ -24,7 +24,7 @@ class Search {
          Parameters& parameters)
       : loss_(loss), examples_(examples), rules_(rules), parameters_(parameters) {}
 
-  /// The anomaly that AnomalyDetector finds in a batch; empty if there is none.
+  /// The anomaly that AnomalyDetector finds in a batch; empty without an anomaly.
   std::string anomaly_in(const Batch& batch, std::size_t index) const {
     parameters_.zero_grad();
     AnomalyDetector detector;

@@ -52,7 +52,7 @@ class RunSaver {
   ///         OutputError or std::bad_alloc if a failure ends the run.
   void save_as_scheduled(bool last);
 
-  /// Begins a save outside of the schedule, such as the one at the end. Arguments and errors are
+  /// Begins a save outside of the schedule, such as at the end of a run. Arguments and errors are
   /// as for save_as_scheduled().
   void save(bool last);
 

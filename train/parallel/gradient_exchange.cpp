@@ -128,8 +128,7 @@ void GradientExchange::send_bucket(const kernels::Memory& values) {
   ++sent_;
 }
 
-/// The number of bytes to send for values of this size: that of the values or of their bfloat16
-/// bits.
+/// The bytes to send for `size` bytes of values: the values, or their bfloat16 bits.
 std::span<const std::byte> GradientExchange::encode_message(const std::byte* values,
                                                             std::size_t size) {
   if (!bfloat16_) return {values, size};

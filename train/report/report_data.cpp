@@ -188,7 +188,7 @@ std::optional<OpenedCheckpoint> open_checkpoint(const std::string& path,
   }
 }
 
-/// The scores of the last `tapestry evaluate`; null if there are none, with a note if they cannot
+/// The scores of the last `tapestry evaluate`; null without such scores, with a note if they cannot
 /// be read.
 Json read_evaluation(const RunDirectory& directory, std::vector<std::string>& notes) try {
   const auto text = read_run_file(directory.path() / evaluation_file_name);

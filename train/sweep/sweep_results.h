@@ -43,13 +43,13 @@ struct SweepResult {
 std::vector<std::vector<std::size_t>> group_by_setting(const std::vector<SweepAxis>& axes,
                                                        const std::vector<SweepValues>& runs);
 
-/// The mean of the best values of the runs of a setting, without runs that have none; nullopt if
-/// all have none. Its step is that of the first run with a value.
+/// The mean of the best values of the runs of a setting that have one, with the step of the first
+/// such run; nullopt if no run has a value.
 std::optional<BestValue> mean_of_setting(const std::vector<std::size_t>& setting,
                                          const std::vector<std::optional<BestValue>>& values);
 
-/// The table as CSV (RFC 4180), in which a spreadsheet program finds no formulas: run, the keys of
-/// the axes, state, steps, the metric, best_step.
+/// The table as CSV (RFC 4180), without values that a spreadsheet program would compute: run, the
+/// keys of the axes, state, steps, the metric, best_step.
 std::string sweep_csv(const std::vector<SweepAxis>& axes, const std::vector<SweepResult>& results,
                       const std::string& metric);
 

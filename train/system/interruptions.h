@@ -58,7 +58,7 @@ class RunSignals {
   /// Becomes true when an end is requested, by a signal or by end_at().
   const std::atomic<bool>& end_requested() const;
 
-  /// Sets the time from which time_is_up() is true. Replaces the time set by an earlier call.
+  /// Sets the time when time_is_up() becomes true. Replaces the time set by an earlier call.
   void end_at(std::chrono::steady_clock::time_point time);
   bool time_is_up() const;
 

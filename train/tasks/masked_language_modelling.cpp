@@ -26,7 +26,7 @@ namespace {
 /// The model reads all tokens of a window.
 std::size_t window_length(const Config& config) { return config.data.windows.context + 1; }
 
-/// Whether a character belongs to a word such as app_mono, in which "_" is not a blank.
+/// Whether a "_" next to this character is part of a word such as app_mono, not a blank.
 bool is_of_word(char32_t character) {
   const CharacterKind kind = character_kind(character);
   return character == U'_' || kind == CharacterKind::word || kind == CharacterKind::digit;
@@ -167,7 +167,7 @@ class MaskedLanguageModelling : public PlainTextTask {
 
 /// newline  id of a word that is never returned; unk_id if the vocabulary does not have it
 template <class T>
-std::int32_t most_likely_word(std::span<const T> scores, std::int32_t newline) {
+std::int32_t best_word(std::span<const T> scores, std::int32_t newline) {
   std::int32_t best = unk_id;
   for (auto id = first_word_id; id < static_cast<std::int32_t>(scores.size()); ++id) {
     const T score = scores[static_cast<std::size_t>(id)];
@@ -203,7 +203,7 @@ std::vector<std::int32_t> fill_in(const Model& model, const Vocabulary& words,
       const std::span<const T> row = scores.subspan(i * width, width);
       const bool finite = std::ranges::all_of(row, [](T score) { return std::isfinite(score); });
       if (!finite) reject_non_finite(model, batch, "a blank");
-      tokens[i] = most_likely_word(row, newline);
+      tokens[i] = best_word(row, newline);
     }
   });
   return tokens;

@@ -55,7 +55,7 @@ class LongLine : public DataError {
   LongLine(const std::string& message, std::string hint, Example cut)
       : DataError(message, std::move(hint)), cut_(std::move(cut)) {}
 
-  /// The example of the first tokens of the line, as many as the model can read.
+  /// The example of the tokens at the start of the line that the model can read.
   const Example& cut() const { return cut_; }
 
  private:

@@ -276,7 +276,7 @@ TEST_CASE("gemm_serial works inside the pieces of parallel_for") {
   for (const auto& result : results) CHECK(result == results[0]);
 }
 
-/// Tests products with sizes around those of tiles and blocks. Tiles have 12 (or 6) rows and two
+/// Tests products with sizes near the sizes of tiles and blocks. Tiles have 12 (or 6) rows and two
 /// vectors; blocks have 256 elements along k and the rows of 16 tiles.
 namespace {
 

@@ -205,7 +205,7 @@ class Dialogue {
             static_cast<ssize_t>(text.size()));
   }
 
-  /// The next line of output, without its line feed; "no answer" if there is none for a minute.
+  /// The next line of output, without its line feed; "no answer" after a minute without one.
   std::string read_line() {
     constexpr int long_time = 60'000;  // milliseconds
     while (read_.find('\n') == read_.npos) {
