@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "data/io/file.h"
 
-#if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
-#endif
-
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
-#include <xxh_x86dispatch.h>  // XXH3 with the processor's widest instructions
 #include <xxhash.h>
 
 #include <cerrno>
@@ -22,6 +18,10 @@
 
 #include "data/io/near_name.h"
 #include "data/io/utf8.h"
+
+#if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
+#include <xxh_x86dispatch.h>  // XXH3 with the processor's widest instructions
+#endif
 
 namespace tapestry {
 namespace {

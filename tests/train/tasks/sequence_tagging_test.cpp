@@ -167,9 +167,11 @@ TEST_CASE("labels that do not mark spans have no span F1") {
 TEST_CASE("non-finite logits are rejected only for standard input") {
   const TrainedModel trained = trained_model();
   test::set(*trained.model, "head.bias", {std::nan(""), 0.0});
-  CHECK(test::error_text<NumericError>([&] {
-          tagging().answers().answer(trained, sentences);
-        }).starts_with("standard input: found NaN or infinity"));
+  const std::string text =
+      test::error_text<NumericError>([&] { tagging().answers().answer(trained, sentences); });
+  INFO(text);
+  CHECK(text.find("standard input") != text.npos);
+  CHECK(text.find("NaN or infinity") != text.npos);
   CHECK(tagging().answers().show(trained, sentences).size() == 2);
 }
 
