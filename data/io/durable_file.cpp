@@ -380,12 +380,17 @@ void create_folder_durably(const std::filesystem::path& folder, FileSystem& file
 }
 
 void require_creatable_folder(const std::filesystem::path& folder) {
-  std::error_code ignored;
+  std::error_code error;
   std::filesystem::path existing = folder;
-  while (!std::filesystem::exists(std::filesystem::symlink_status(existing, ignored))) {
-    existing = parent_folder(existing);
+  while (std::filesystem::symlink_status(existing, error).type() ==
+         std::filesystem::file_type::not_found) {
+    const std::filesystem::path parent = parent_folder(existing);
+    if (parent == existing) break;
+    existing = parent;
   }
-  const bool is_file = !std::filesystem::is_directory(existing, ignored);
+  const auto type = std::filesystem::status(existing, error).type();
+  if (type == std::filesystem::file_type::none) return;  // creating the folder reports the reason
+  const bool is_file = type != std::filesystem::file_type::directory;
   if (!is_file && ::access(existing.c_str(), W_OK | X_OK) == 0) return;
   if (is_file) errno = EEXIST;
   throw_output_error(existing, "create the folder");
