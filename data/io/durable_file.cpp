@@ -202,7 +202,7 @@ void TemporaryFile::remove_abandoned_files() const {
     if (!name.starts_with(prefix) || !is_temporary_name(name)) continue;
     try {
       remove_abandoned(folder / name, files_);
-    } catch (const OutputError&) {  // it prevents nothing
+    } catch (const OutputError&) {  // the new file has another name
     }
   }
 }
@@ -215,19 +215,19 @@ FileDescriptor TemporaryFile::create() {
   for (int attempt = 0; attempt < max_temporary_names; ++attempt) {
     path_ = parent_folder(target_) /
             fmt::format("{}{}-{}", temporary_prefix(target_), ::getpid(), attempt);
-    slot_ = claim_slot(path_.string());
     FileDescriptor file(files_, retry_interrupted([&] {
                           return files_.open(path_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
                                              0666);
                         }));
     const int code = file.is_open() ? EEXIST : errno;
     if (file.is_open()) {
+      slot_ = claim_slot(path_.string());        // only now: the file of another process must stay
       FileSystem& actual = posix_file_system();  // a simulated one has no other processes
       struct stat status {};
       const bool is_taken = actual.lock(file.get()) != 0 && errno == EAGAIN;
       if (!is_taken && (actual.fstat(file.get(), status) != 0 || status.st_nlink > 0)) return file;
+      release_slot(std::exchange(slot_, max_slots));
     }
-    release_slot(slot_);
     errno = code;
     if (code != EEXIST) break;
   }

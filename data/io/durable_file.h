@@ -42,8 +42,8 @@ void write_file_durably(const std::filesystem::path& path, Pieces pieces,
 /// the target. After a crash at any time, the target is either unchanged or has the complete new
 /// content.
 ///
-/// The file is locked while the object exists: other files of this form are left by processes that
-/// have ended. The constructor deletes such files of the same target.
+/// The file is locked while the object exists. Temporary files without a lock were left behind by
+/// processes that have ended; the constructor deletes those of the same target.
 ///
 /// All functions throw OutputError. If the disk is full or a quota or file size limit is reached,
 /// the message states the written bytes (the needed bytes, if `size` is known) and the free bytes.
@@ -95,7 +95,7 @@ class TemporaryFile {
   std::filesystem::path path_;
   bool flushed_ = false;
   bool committed_ = false;
-  std::size_t slot_ = 0;       ///< of the path in the list for remove_own_temporaries()
+  std::size_t slot_ = 0;       ///< index of the path for remove_own_temporaries()
   FileDescriptor descriptor_;  ///< last member, because create() uses all other members
 };
 
