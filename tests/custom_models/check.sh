@@ -63,7 +63,7 @@ answer() {
     "$program" "$command" "run-$kind" <<<"$line" >printed 2>&1 || fail "$command: $(cat printed)"
     [ "$(wc -l <printed)" = 1 ] || fail "$command: $(cat printed)"
   fi
-  expect 2 'the model has no layer of attention' attention "run-$kind"
+  expect 2 'the model has no attention layer' attention "run-$kind"
 }
 answer my_language_model generate 'le chat'
 answer my_masked_language_model fill 'le chat _'

@@ -86,6 +86,6 @@ refused '`num_heads` is used with `model.kind: seq2seq' train custom.yaml model.
 "$program" generate whole "le chat" --tokens 5 >generate.log || fail "generate fails"
 grep -q '^le chat ' generate.log || fail "generate: $(cat generate.log)"
 grep -q "next: $(basename "$program") evaluate whole" whole.log || fail "another program is named"
-refused 'the model has no layer of attention' attention whole
-refused 'the model has no layer of attention' attention custom.yaml --json
+refused 'the model has no attention layer' attention whole
+refused 'the model has no attention layer' attention custom.yaml --json
 echo "custom_model: all checks passed; the run was killed $killed times"

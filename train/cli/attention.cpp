@@ -36,7 +36,7 @@ struct AttentionSubject {
 
 struct Arguments {
   std::string model;                   ///< a config file, run directory or checkpoint
-  std::vector<std::string> overrides;  ///< section.key=value; of a run, only data.KEY=FILE
+  std::vector<std::string> overrides;  ///< section.key=value; for a run, only data.KEY=FILE
   std::size_t example = 1;             ///< index of the held-out example, from 1
   std::optional<std::string> text;     ///< text to read instead of an example
   std::string layer;                   ///< path of the layer to show; empty: all layers
@@ -112,7 +112,7 @@ void read_text(const std::string& text, AttentionSubject& subject) {
   subject.example = task.answers().read_text(text, subject.codec);
   subject.name = "the text given";
   if (subject.example == Example{}) {
-    reject_option("--text", "found no word, expected a sentence", "give it at least one word");
+    reject_option("--text", "found no word, expected a sentence", "write at least one word");
   }
   require_fitting(subject.example, config);
   subject.example =
@@ -166,7 +166,7 @@ void run(const Arguments& arguments) {
   for (const std::string& note : notes) warn(note);
   if (all_layers.empty()) {
     reject_option(
-        "attention", "the model has no layer of attention",
+        "attention", "the model has no attention layer",
         fmt::format("`{} inspect RUN` lists the parameters of its layers", program_name()));
   }
   const auto layers = chosen_layers(std::move(all_layers), arguments.layer);
@@ -182,10 +182,10 @@ void run(const Arguments& arguments) {
 void define(CLI::App& command, Arguments& arguments) {
   add_model(command, arguments.model);
   add_overrides(command, arguments.overrides);
-  CLI::Option* const example =
-      add_value(command, "--example", arguments.example, between(1, 1'000'000'000),
-                "Number of the example in the validation set, or without such a set in the test or "
-                "training set");
+  CLI::Option* const example = add_value(
+      command, "--example", arguments.example, between(1, 1'000'000'000),
+      "Number of the example in the validation set or, if that set is empty, in the test or "
+      "training set");
   command.add_option("--text", arguments.text, "Text to read instead of an example")
       ->excludes(example);
   command.add_option("--layer", arguments.layer,
@@ -195,8 +195,8 @@ void define(CLI::App& command, Arguments& arguments) {
   command.add_flag("--json", arguments.json, "Print one JSON object");
   add_threads(command, arguments.threads);
   command.footer(
-      "The decoder of a seq2seq model reads the reference of an example; with --text, the model's\n"
-      "own translation. Words that are not in the vocabulary are shown as <unk>.\n"
+      "The decoder of a seq2seq model reads the reference of the example or, with --text, the\n"
+      "model's own translation. Words that are not in the vocabulary are shown as <unk>.\n"
       "Examples:\n  tapestry attention runs/copy --layer decoder.layers.1.cross_attn\n"
       "  tapestry attention runs/copy --text \"d a c\" --json\n"
       "  tapestry attention configs/copy.yaml model.window=2      masks of an untrained model");
@@ -209,6 +209,6 @@ extern const Command attention_command{
     .name = "attention",
     .purpose = "Show the attention weights of every layer and head",
     .define = with_arguments(attention_cli::define, attention_cli::run),
-    .memory_hint = "give it a shorter text or example"};
+    .memory_hint = "use a shorter text or example"};
 
 }  // namespace tapestry

@@ -73,7 +73,7 @@ void run(const Arguments& arguments) {
 }
 
 void define(CLI::App& command, Arguments& arguments) {
-  add_path(command, "OUTPUT", arguments.output, "Checkpoint to write, a new file without --force")
+  add_path(command, "OUTPUT", arguments.output, "Checkpoint to write; must be new without --force")
       ->required();
   add_path(command, "INPUTS", arguments.inputs,
            "Checkpoints with the same parameters, or one run directory")
@@ -81,7 +81,7 @@ void define(CLI::App& command, Arguments& arguments) {
   CLI::Option* const last = add_value(command, "--last", arguments.last, between(1, 1'000'000),
                                       "Number of newest checkpoints of the run to average");
   add_value(command, "--best", arguments.best, between(1, 1'000'000),
-            "Number of checkpoints of the run to average, those with the best train.best_metric")
+            "Number of checkpoints with the best train.best_metric to average")
       ->excludes(last);
   add_force(command, arguments.force);
   command.footer(

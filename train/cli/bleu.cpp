@@ -38,8 +38,9 @@ struct PrintedScore {
 
 /// The score of a sentence, or of the corpus with its confidence interval.
 ///
-/// sums        the statistics of the segments, added up
-/// confidence  of the corpus, from arguments.confidence samples; nullopt for a sentence
+/// sums        sums of the statistics of the segments
+/// confidence  confidence interval of the corpus score, from arguments.confidence samples; nullopt
+///             for a sentence
 PrintedScore make_score(const TextMetric& metric, std::span<const double> sums,
                         const std::optional<ConfidenceInterval>& confidence,
                         const Arguments& arguments) {
@@ -107,7 +108,7 @@ std::vector<PrintedScore> compute_scores(const std::vector<std::unique_ptr<TextM
   return scores;
 }
 
-/// Warns, as sacreBLEU does, if BLEU is about to tokenize text that seems to be tokenized.
+/// Warns, as sacreBLEU does, if BLEU is about to tokenize text that seems to be tokenized already.
 void warn_of_tokenized_text(const std::vector<std::string>& hypotheses,
                             const MetricArguments& metrics) {
   constexpr std::ptrdiff_t min_lines = 100;
@@ -160,8 +161,8 @@ void define(CLI::App& command, Arguments& arguments) {
       command.add_flag("--score-only", arguments.score_only, "Print only the numbers");
   command.add_flag("--json", arguments.json, "Print one JSON object")->excludes(score_only);
   command.footer(
-      "Scores, signatures and options are as in sacreBLEU. `multi-bleu` is the BLEU of "
-      "multi-bleu.perl -lc:\nof tokenized text, lowercased and without smoothing.\n\n"
+      "Scores, signatures and options are as in sacreBLEU. `multi-bleu` scores tokenized, "
+      "lowercased\ntext without smoothing, like multi-bleu.perl -lc.\n\n"
       "JSON: `sentences`, `scores`; each score has `name`, `score`, `signature`, `details`, and "
       "the\nkeys of the signature.\n\n"
       "Examples:\n  tapestry translate runs/multi30k < test.en | tapestry bleu - --reference "

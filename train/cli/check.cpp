@@ -17,7 +17,7 @@ namespace {
 
 struct Arguments {
   std::string model;                   ///< a config file, run directory or checkpoint
-  std::vector<std::string> overrides;  ///< section.key=value; of a run, only data.KEY=FILE
+  std::vector<std::string> overrides;  ///< section.key=value; for a run, only data.KEY=FILE
   bool json = false;
   std::size_t threads = 0;
 };
@@ -33,7 +33,7 @@ std::string list_of_checks() {
 constexpr std::size_t sentences = 6;
 constexpr std::size_t sentences_for_threads = 32;
 
-/// Why the model may be unable to distinguish all inputs; empty if it is able.
+/// The reason why the model may be unable to distinguish some inputs; empty without a reason.
 std::string learning_limit(const TransformerOptions& model, const Task& task) {
   if (model.attention == AttentionKind::parameter_free) return "its attention has no parameters";
   if (model.positions == PositionKind::none) return "it has no positions";

@@ -41,12 +41,13 @@ struct Command {
   std::function<Action(CLI::App& command)> define;  ///< adds arguments, options and examples
   const char* memory_hint = general_memory_hint;    ///< hint for std::bad_alloc
   bool answers_lines = false;  ///< true if it answers each line of standard input
-  /// True if it fails when standard output cannot be written, and SIGPIPE ends it.
+  /// Whether the command fails if standard output cannot be written, and ends on SIGPIPE.
   bool output_is_the_result = true;
 };
 
-/// Command::define of a command with Arguments: `add` adds them to the command, `run` runs it with
-/// their values and returns its exit code, or void if that is always 0.
+/// Returns Command::define for a command with Arguments. `add` adds the arguments to the command.
+/// `run` runs the command with their values and returns its exit code, or returns void if the exit
+/// code is always 0.
 template <class Arguments, class Add, class Run>
 auto with_arguments(Add add, Run run) {
   return [add, run](CLI::App& command) -> Action {
@@ -69,17 +70,18 @@ auto with_arguments(void (*add)(CLI::App& command, Arguments& arguments), Run ru
 }
 
 /// The command `tapestry NAME RUN`: reads lines of standard input and prints one line for each, in
-/// order, with a model whose task has `line_command`. Lines are answered in batches; whenever no
-/// further complete line is waiting, the lines that have been read are answered.
+/// order, with a model whose task has `line_command`. The command answers lines in batches. When no
+/// further complete line is waiting, it answers the lines that it has read.
 ///
-/// The command throws  UsageError if the task of the model has another LineCommand, or has none;
-/// DataError if a line is not valid text or is rejected, after the answers to the preceding lines.
-/// --long-lines decides how a line with more tokens than the model can read is answered.
+/// The command throws  UsageError if the task of the model has another LineCommand or no
+/// LineCommand; DataError if a line is not valid text or is rejected, after the answers to the
+/// preceding lines. --long-lines decides how a line with more tokens than the model can read is
+/// answered.
 ///
 /// line_command  must outlive the command
 Command make_line_command(const LineCommand& line_command);
 
-/// Same as make_line_command() for tasks that decode; adds options of search, sampling and output.
+/// Like make_line_command(), for tasks that decode. Adds options for search, sampling and output.
 Command make_translate_command(const LineCommand& line_command);
 
 /// All commands, in the order of `tapestry --help`.

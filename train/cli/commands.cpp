@@ -54,7 +54,7 @@ std::string all_commands_help(const CLI::App& program) {
                                             CLI::AppFormatMode::Normal);
 }
 
-/// `tapestry help COMMAND` prints what `tapestry COMMAND --help` prints.
+/// Defines `tapestry help COMMAND`, which prints the same text as `tapestry COMMAND --help`.
 Action define_help(CLI::App& command) {
   const auto name = std::make_shared<std::string>();
   std::vector<std::string> names;
@@ -198,7 +198,7 @@ void add_long_lines(CLI::App& command, std::string& on_long_line) {
       command, "--long-lines", on_long_line,
       OneOf{{long_lines::empty, long_lines::cut, long_lines::stop}},
       "For a line with more tokens than the model can read: `empty` prints an empty line, `cut` "
-      "answers its first tokens, `stop` ends with an error");
+      "processes only its first tokens, `stop` ends with an error");
 }
 
 // ---- Checks of values.
@@ -206,7 +206,8 @@ void add_long_lines(CLI::App& command, std::string& on_long_line) {
 CLI::Validator is_path() {
   const auto problem = [](const std::string& path) -> std::string {
     if (path.empty()) return "found an empty text, expected a path";
-    const auto error = find_shell_path(path);  // a shell does not expand it in quotes or after `=`
+    // A shell does not always expand `~` and `$NAME`, for example in quotes.
+    const auto error = find_shell_path(path);
     return error ? error->message + "\n" + error->hint : "";
   };
   return {problem, ""};

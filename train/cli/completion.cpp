@@ -33,9 +33,9 @@ using Candidates = std::vector<Candidate>;
 
 bool is_data_file(const ConfigKey& key) { return key.section == "data" && key.is_path; }
 
-/// Config keys, or the values of the key in `section.key=value`.
+/// The config keys or, for a word that begins with a key and `=`, also the values of this key.
 ///
-/// follows_run  true for only the keys that a trained model accepts, see with_other_data()
+/// follows_run  true: only the keys that a trained model accepts, see with_other_data()
 Candidates overrides(const std::string& word, bool follows_run) {
   Candidates result;
   for (const ConfigKey& key : config_keys()) {
@@ -62,7 +62,7 @@ Candidates keys_that_may_change() {
 
 // ---- Runs.
 
-/// Whether no shell needs quotes for the path.
+/// Whether the path needs no quotes in any shell.
 bool is_plain(const std::string& path) {
   return std::ranges::all_of(path, [](unsigned char c) {
     return std::isalnum(c) != 0 || std::string_view("/._-+").find(c) != std::string_view::npos;
@@ -94,13 +94,13 @@ bool is_repeatable(const CLI::Option& option) {
   return option.get_items_expected_max() >= CLI::detail::expected_max_vector_size;
 }
 
-/// The command whose line is completed, and what precedes the last word.
+/// A command, and the arguments that precede the word to complete.
 struct GivenArguments {
   const CLI::App& command;
-  std::vector<const CLI::Option*> positionals;  ///< not yet given; a repeatable one stays
+  std::vector<const CLI::Option*> positionals;  ///< arguments that may follow
   std::set<const CLI::Option*> options{};
-  const CLI::Option* awaiting = nullptr;  ///< the option whose value the last word is
-  bool only_positionals = false;          ///< after `--`
+  const CLI::Option* awaiting = nullptr;  ///< option whose value is completed, or null
+  bool only_positionals = false;          ///< true after `--`
 };
 
 void take_option(GivenArguments& given, const std::string& word) {
@@ -130,7 +130,8 @@ GivenArguments read_arguments(const CLI::App& command, const std::vector<std::st
   return given;
 }
 
-/// The choices of an option with one_of(). CLI11 has them in the name of its type: `TEXT:{a,b}`.
+/// The choices of an option with one_of(). CLI11 stores them in the type name of the option:
+/// `TEXT:{a,b}`.
 Candidates choices(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const std::size_t begin = type.find(":{");
@@ -151,8 +152,8 @@ Candidates values(const GivenArguments& given, const CLI::Option& option, const 
   return choices(option);
 }
 
-/// The options that may follow. Leaves out an option that was given, unless it can be repeated, and
-/// an option that excludes one that was given.
+/// The options that may follow. Leaves out given options that cannot be repeated, and options that
+/// exclude a given option.
 Candidates options(const GivenArguments& given) {
   Candidates result;
   for (const CLI::Option* option : given.command.get_options()) {
@@ -222,7 +223,7 @@ void define(CLI::App& command, Arguments& arguments) {
       ->check(one_of({"bash", "zsh", "fish"}));
   command.footer(
       "Packages install these scripts.\n"
-      "Examples, for this session or for all of them:\n"
+      "Examples, for this session or for every session:\n"
       "  source <(tapestry completion bash)               or add this line to ~/.bashrc\n"
       "  source <(tapestry completion zsh)                or to ~/.zshrc, after compinit\n"
       "  tapestry completion fish | source                or to ~/.config/fish/config.fish");
@@ -317,7 +318,7 @@ std::string completion_script(std::string_view shell) {
   const std::string_view script = shell == "bash"  ? completion_cli::bash_script
                                   : shell == "zsh" ? completion_cli::zsh_script
                                                    : completion_cli::fish_script;
-  // The name of a shell function: all characters but letters and digits become `_`.
+  // The name of a shell function: all characters except letters and digits become `_`.
   std::string identifier = program_name();
   std::ranges::replace_if(
       identifier, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');

@@ -147,7 +147,8 @@ constexpr ModelSize model_sizes[] = {
     {"large", UINT64_MAX, "512", "8", "6", "2048", "0.1"},
 };
 
-/// The values as a config file, in the order of all keys, with a comment for each.
+/// The text of a config file with the values, in the order of config_keys(), with a comment for
+/// each key.
 std::string to_config(const fs::path& path, const Values& values) {
   std::string text = fmt::format(
       "# Written by `{0} config new`.\n#\n#   {0} train {1}\n#\n# All other keys: {0} config "
@@ -212,7 +213,7 @@ class Interview {
 
   static constexpr std::size_t any_length = 65'536;
 
-  /// Loads the data for a model of any length.
+  /// Loads the data with `any_length` as the maximum length, so that long examples are accepted.
   Corpus load() const {
     Config config = config_so_far();
     config.model.max_length = any_length;
@@ -238,7 +239,8 @@ class Interview {
     return load();
   }
 
-  /// Holds out a tenth of the images for each part without a file, if every class keeps an image.
+  /// Holds out a tenth of the images for each held-out set without a file, if every class keeps a
+  /// training image.
   Corpus hold_out_images() {
     std::vector<std::string> sizes;
     for (const char* part : {"validation", "test"}) {
@@ -286,7 +288,7 @@ class Interview {
       set("model.max_length",
           fmt::to_string((shape.image_height / patch) * (shape.image_width / patch) + 1));
     }
-    constexpr std::size_t few = 1000;  // words that occur once are many of their words
+    constexpr std::size_t few = 1000;  // in fewer examples, many words occur only once
     if (corpus.training().size() < few) values_.erase("data.min_frequency");
     const std::size_t epoch = make_batch_schedule(corpus, config).batches_per_epoch();
     std::size_t steps = std::max<std::size_t>(300, std::min<std::size_t>(20 * epoch, 20'000));
@@ -303,7 +305,7 @@ class Interview {
     std::string line;
     if (!std::getline(answers_, line)) {
       throw UsageError(fmt::format("the answers end before the question \"{}\"", question),
-                       "answer all questions; an empty line takes the default");
+                       "answer all questions; an empty line selects the default");
     }
     const std::size_t begin = line.find_first_not_of(" \t\r");
     if (begin == line.npos) return std::string(default_answer);
@@ -397,9 +399,9 @@ class Interview {
 };
 
 /// Asks on `questions` for the kind of task, the data files and the size of the model, and reads
-/// the data to choose lengths, held-out sets and the number of steps. Reads one
-/// answer per line from `answers`; an empty line takes the default that the question shows. Paths
-/// in answers are relative to the working directory.
+/// the data to choose lengths, held-out sets and the number of steps. Reads one answer per line
+/// from `answers`; an empty line selects the default that the question shows. Paths in answers are
+/// relative to the working directory.
 ///
 /// returns  the text of a valid config file for `path`, with a comment for each key. Its paths are
 ///          relative to the folder of `path`.

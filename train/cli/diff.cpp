@@ -46,7 +46,7 @@ void print_config_differences(const ArrayStore& a, const ArrayStore& b) {
 
 /// Prints the arrays that differ between two checkpoints.
 ///
-/// all  false: only the first of them
+/// all  false: prints only the first array
 void print_differences(const std::string& title, const std::vector<ArrayDifference>& differences,
                        bool all) {
   if (differences.empty()) {
@@ -64,7 +64,7 @@ void print_differences(const std::string& title, const std::vector<ArrayDifferen
   }
 }
 
-/// Prints the first lines of two metrics.csv, which differ.
+/// Prints the first line that differs between the texts of two metrics.csv files.
 void print_metrics_difference(std::string_view x, std::string_view y) {
   const auto [in_x, in_y] = std::ranges::mismatch(x, y);
   // The line that contains the byte at `position`.
@@ -79,7 +79,7 @@ void print_metrics_difference(std::string_view x, std::string_view y) {
 }
 
 constexpr const char* exactness_hint =
-    "train both with train.digest_every=1 for the exact step and its first tensor";
+    "train both runs with train.digest_every=1 to find the exact step and the first tensor";
 
 /// The first difference of two runs.
 struct FirstDifference {
@@ -152,7 +152,7 @@ void print_if_changed(const std::string& checkpoint, const ArrayStore& snapshot,
              escaped(checkpoint), format_count(step), events_file_name);
 }
 
-/// Compares the checkpoints of these steps, oldest first, until two of them differ.
+/// Compares the two checkpoints of each step, oldest step first, until they differ.
 std::optional<FirstDifference> compare_checkpoints(const RunDirectory& a, const RunDirectory& b,
                                                    const std::vector<std::uint64_t>& steps,
                                                    const Digests& digests, bool all) {
@@ -176,8 +176,9 @@ std::optional<FirstDifference> compare_checkpoints(const RunDirectory& a, const 
   return std::nullopt;
 }
 
-/// The earlier of the differences found by digests and by checkpoints. If both name the same step,
-/// takes the digests, which name the first tensor in the order of the model.
+/// The earlier of the differences found by digests and by checkpoints. If both differ at the same
+/// step, returns the difference of the digests, which names the first tensor in the order of the
+/// model.
 std::optional<FirstDifference> earlier(const std::optional<DigestComparison>& digests,
                                        const std::optional<FirstDifference>& checkpoints) {
   const bool digests_differ = digests && digests->step > 0;
@@ -209,13 +210,14 @@ bool compare_runs(const RunDirectory& a, const RunDirectory& b, bool all) {
   const bool has_difference = metrics_a && metrics_b && metrics_differ;
   if (steps.empty() && !digests.comparison && !has_difference) {
     throw CheckpointError(
-        fmt::format("{} and {}: found no step with a checkpoint or digests in both, expected one",
-                    escaped(a.path().string()), escaped(b.path().string())),
+        fmt::format(
+            "{} and {}: found no step with checkpoints or digests in both runs, expected one",
+            escaped(a.path().string()), escaped(b.path().string())),
         "name two checkpoints");
   }
   if (metrics_differ) print_metrics_difference(x, y);
   print_comparison(digests.comparison);
-  if (steps.empty()) fmt::print("checkpoints: no step has one in both runs\n");
+  if (steps.empty()) fmt::print("checkpoints: the runs have no checkpoints of the same step\n");
   const auto checkpoints = compare_checkpoints(a, b, steps, digests, all);
   const auto first = earlier(digests.comparison, checkpoints);
   if (first) print_first(*first);

@@ -26,7 +26,7 @@ namespace {
 struct Arguments {
   std::string run;                     ///< a run directory or a checkpoint
   std::vector<std::string> overrides;  ///< data.KEY=FILE
-  std::string set = validation_name;   ///< or test_name
+  std::string set = validation_name;   ///< validation_name or test_name
   std::string by = "mean";
   std::size_t examples = 10;
   std::size_t threads = 0;
@@ -60,7 +60,7 @@ std::vector<RankedExample> find_greatest_losses(const TrainedModel& trained,
 
 // ---- Output
 
-/// The wrong predictions of an example, those with the least likely labels first.
+/// The wrong predictions of an example, in ascending order of the probability of the label.
 std::vector<TokenPrediction> wrong_predictions(const ReportExample& example) {
   std::vector<TokenPrediction> wrong;
   for (const TokenPrediction& token : example.tokens) {
@@ -142,7 +142,7 @@ const std::vector<Example>& chosen_set(const Corpus& corpus, const std::string& 
   throw UsageError(fmt::format("found no {} examples, expected at least one", name),
                    held_out_set(corpus, other).empty()
                        ? fmt::format("name a file, such as data.{}_text=more.txt", name)
-                       : fmt::format("the run has another held-out set: --set {}", other));
+                       : fmt::format("use --set {}, the other held-out set of the run", other));
 }
 
 void run(const Arguments& arguments) {
@@ -172,8 +172,8 @@ void define(CLI::App& command, Arguments& arguments) {
                      "Other data files, such as data.test_text=more.txt");
   command
       .add_option("--set", arguments.set,
-                  "Held-out set; whoever tunes a model to its errors in the test set cannot test "
-                  "with it")
+                  "Held-out set; a test set whose errors have been used to improve a model can no "
+                  "longer test it")
       ->check(one_of({validation_name, test_name}))
       ->capture_default_str();
   command

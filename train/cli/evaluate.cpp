@@ -34,8 +34,8 @@ struct Arguments {
   bool json = false;
 };
 
-/// The first examples with the model's outputs. References are the text of the file, if there is
-/// one: their tokens lack unknown words.
+/// The first examples with the model's outputs. Takes references from the text of the file if it is
+/// available, since tokens do not preserve unknown words.
 std::vector<ShownExample> shown_examples(const TrainedModel& trained, std::vector<Example> examples,
                                          const std::vector<std::string>& texts, std::size_t count) {
   examples.resize(std::min(count, examples.size()));
@@ -110,11 +110,11 @@ void print_json(Json json, const std::vector<ShownExample>& examples) {
   tapestry::print_json(json);
 }
 
-/// Records the scores of a run in its directory, for its report. Since they have been printed, a
-/// failure is a warning.
+/// Records the scores in the run directory, for the report of the run. A failure only causes a
+/// warning, since the scores have been printed.
 void record_scores(const Arguments& arguments, Json json) try {
   std::error_code ignored;
-  if (!std::filesystem::is_directory(arguments.run, ignored)) return;  // a checkpoint
+  if (!std::filesystem::is_directory(arguments.run, ignored)) return;  // a checkpoint file
   json["overrides"] = arguments.overrides;
   const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   write_file_durably(find_run(arguments.run).path() / evaluation_file_name,
@@ -165,7 +165,7 @@ void define(CLI::App& command, Arguments& arguments) {
       "JSON: `model`, `step`, `choice`; `validation` and `test`, the scores of the set or null, "
       "with shares\nfrom 0 to 1; `examples`, each with `input`, `output` and `expected`; "
       "`signatures`, the signature of\neach score as in sacreBLEU.\n"
-      "For a run directory, evaluation.json in it has the last scores, which `report` shows.\n"
+      "evaluation.json in a run directory contains the last scores, which `report` shows.\n"
       "Examples:\n  tapestry evaluate runs/copy\n"
       "  tapestry evaluate runs/copy/checkpoints/step-00002500.h5 --json");
 }

@@ -43,7 +43,7 @@ struct Arguments {
   std::optional<std::string> target;   ///< labels of the loss
   std::string output;                  ///< empty: default_output()
   bool force = false;
-  std::size_t top = 5;  ///< predictions of each position
+  std::size_t top = 5;  ///< number of predictions per position
   bool json = false;
   std::size_t threads = 0;
 };
@@ -78,15 +78,15 @@ Example read_example(const std::string& line, const Arguments& arguments, const 
                      const Task& task) {
   const bool from_input = arguments.text == standard_input;
   const bool reads_images = task.traits().reads_images;
-  // Line 2: the reader would take line 1 for the heading of a table.
+  // Number the line 2, since the reader could mistake line 1 for the header of a table.
   const auto example =
       task.answers().read_line(line, 2, from_input ? "standard input" : "TEXT", subject.trained);
   if (!example) {
-    reject_option("TEXT",
-                  reads_images ? "found no pixels, expected the pixels of an image"
-                               : "found no word, expected a sentence",
-                  reads_images ? "give it the pixels of an image, separated by commas"
-                               : "give it a sentence");
+    reject_option(
+        "TEXT",
+        reads_images ? "found no pixels, expected the pixels of an image"
+                     : "found no word, expected a sentence",
+        reads_images ? "write the pixels of an image, separated by commas" : "write a sentence");
   }
   return *example;
 }
@@ -110,9 +110,9 @@ void write_page(const std::filesystem::path& output, const Json& data) {
   const std::string page = html_page(data, {"common.js", "explain.js"});
   write_file_durably(output, std::as_bytes(std::span(page)));
   if (page.size() > large_page) {
-    warn(
-        fmt::format("the page is large ({}); a shorter text or a smaller model gives a smaller one",
-                    format_bytes(page.size())));
+    warn(fmt::format(
+        "the page is large ({}); a shorter text or a smaller model gives a smaller page",
+        format_bytes(page.size())));
   }
   fmt::print("{}: {}\n", escaped(output.string()), format_bytes(page.size()));
 }
@@ -160,8 +160,8 @@ void define(CLI::App& command, Arguments& arguments) {
             "Number of predictions to show for each position, the most likely first");
   CLI::Option* const output =
       add_path(command, "--output", arguments.output,
-               "File to write, a new file without --force; default: explain.html in the directory "
-               "of the run, or in the working folder, which is replaced")
+               "File to write, which must be new without --force; default: explain.html in the run "
+               "directory or in the working folder, replaced if it exists")
           ->type_name("FILE");
   add_force(command, arguments.force);
   command

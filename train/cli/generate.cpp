@@ -76,7 +76,7 @@ void print_continuation(const TrainedModel& trained, const std::string& prompt_t
            [&](std::int32_t token) {
              line.push_back(token);
              const std::string text = trained.codec.decode_target(line);
-             // The bytes of a character may be several tokens.
+             // A character may consist of several byte tokens.
              if (text.ends_with(replacement_character)) return;
              print_rest(text);
              flush_standard_output();
@@ -108,7 +108,7 @@ void run(const Arguments& arguments) {
   };
   if (reads_prompts) {
     LineReader lines(STDIN_FILENO, "standard input",
-                     "give it prompts, one per line, such as `< FILE`");
+                     "pass prompts on standard input, one per line, such as `< FILE`");
     while (const auto line = lines.next()) continue_prompt(*line);
   } else {
     continue_prompt(arguments.prompt);

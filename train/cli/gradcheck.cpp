@@ -19,7 +19,7 @@ namespace {
 
 struct Arguments {
   std::string model;                   ///< a config file, run directory or checkpoint
-  std::vector<std::string> overrides;  ///< section.key=value; of a run, only data.KEY=FILE
+  std::vector<std::string> overrides;  ///< section.key=value; for a run, only data.KEY=FILE
   std::size_t coordinates = 8;  ///< maximum number checked per tensor; larger tensors are sampled
   std::size_t directions = 3;   ///< random directions per tensor
   std::uint64_t seed = 1;       ///< seed of the sample, directions and output weights

@@ -190,8 +190,8 @@ std::vector<ParameterShape> stored_parameters(const ArrayStore& snapshot) {
   return parameters;
 }
 
-/// The parameters of the model of a checkpoint. If this program can make the model, they are in the
-/// order of the model and include which are frozen; otherwise they are in the order of the
+/// The parameters of the model of a checkpoint. If this program can create the model, they are in
+/// the order of the model, and frozen parameters are marked. Otherwise they are in the order of the
 /// checkpoint.
 std::vector<ParameterShape> model_parameters(const ArrayStore& snapshot) {
   std::vector<ParameterShape> stored = stored_parameters(snapshot);
@@ -228,7 +228,7 @@ std::uint64_t digest_of_numbers(const ArrayStore& snapshot) {
   return digest.value();
 }
 
-/// Whether save_parameters() has written the file: it has no training state and no config.
+/// Whether save_parameters() has written the file. Such a file has no training state and no config.
 bool is_parameter_file(const ArrayStore& snapshot) {
   return !snapshot.contains("train/step") && !snapshot.contains("config");
 }
@@ -321,7 +321,7 @@ void define(CLI::App& command, Arguments& arguments) {
 
 extern const Command inspect_command{
     .name = "inspect",
-    .purpose = "List the checkpoints of a run and the contents of one",
+    .purpose = "List the checkpoints of a run and the contents of a checkpoint",
     .define = with_arguments(inspect_cli::define, inspect_cli::run)};
 
 }  // namespace tapestry

@@ -19,7 +19,7 @@ namespace {
 
 using Target = std::optional<std::string>;
 
-constexpr const char* own_predictions = "the model's own predictions (--target sets others)";
+constexpr const char* own_predictions = "the model's own predictions (change them with --target)";
 
 /// The most likely prediction at each position.
 Ids predictions(const Model& model, const Batch& batch) {
@@ -46,7 +46,7 @@ std::int32_t target_class(const std::string& word, const Vocabulary& names) {
                 fmt::format("use {}", list_in_words(known)));
 }
 
-/// The classes of the words of --target.
+/// The class of each word of --target.
 std::vector<std::int32_t> target_classes(const std::string& target, const Vocabulary& names) {
   std::vector<std::int32_t> classes;
   for (std::size_t at = 0; at < target.size();) {
@@ -67,9 +67,9 @@ LabelledInput with_greedy_target(const Subject& subject, const Task& task, Examp
   example = task.answers().with_own_target(std::move(example), *subject.trained.model, greedy);
   return {.batch = inference_batch(task, example),
           .labels = subject.is_trained
-                        ? "the model's own greedy output (--target sets another)"
+                        ? "the model's own greedy output (change it with --target)"
                         : "the untrained model's own greedy output, cut to the number of tokens "
-                          "of the source (--target sets another)"};
+                          "of the source (change it with --target)"};
 }
 
 /// A source whose target is --target, or the greedy output of the model.
@@ -119,16 +119,16 @@ LabelledInput labelled_classes(const Subject& subject, const Task& task, Example
   }
   const auto classes = target_classes(*target, subject.trained.codec.target_vocabulary());
   if (classes.size() != example.target.size()) {
-    reject_target(fmt::format("found {}, expected {}", counted(classes.size(), "label"),
-                              example.target.size()),
-                  task.traits().one_label_per_example ? "give it one class"
-                                                      : "give it one label for each token");
+    reject_target(
+        fmt::format("found {}, expected {}", counted(classes.size(), "label"),
+                    example.target.size()),
+        task.traits().one_label_per_example ? "write one class" : "write one label for each token");
   }
   example.target = classes;
   return {.batch = inference_batch(task, example), .labels = "the classes of --target"};
 }
 
-/// A text whose blanks are predicted; all of its tokens if it has no blanks.
+/// A text whose blanks are predicted. If the text has no blanks, all of its tokens are predicted.
 LabelledInput labelled_blanks(const Subject& subject, const Task& task, const Example& example,
                               const Target& target) {
   Batch batch = inference_batch(task, example);
@@ -139,7 +139,7 @@ LabelledInput labelled_blanks(const Subject& subject, const Task& task, const Ex
     if (tokens.size() != example.target.size()) {
       reject_target(fmt::format("found {}, expected {} as in TEXT", counted(tokens.size(), "token"),
                                 example.target.size()),
-                    "give it the text with a token for each blank");
+                    "write the text with a token for each blank");
     }
   } else if (has_blanks) {
     const Ids own = predictions(*subject.trained.model, batch);

@@ -23,8 +23,8 @@ struct LabelledInput {
   std::string labels;  ///< where the labels come from
 };
 
-/// The input with labels from `target`, the value of --target, or else from the text itself or the
-/// predictions of the model, whichever the task allows.
+/// The input with labels from `target`, the value of --target. Without `target`, the labels come
+/// from the text or from the predictions of the model, depending on the task.
 ///
 /// throws  ConfigError if the target does not fit the task or the input.
 LabelledInput labelled_input(const Subject& subject, const Task& task, const Example& example,

@@ -19,7 +19,7 @@ struct Arguments {
   std::string run;  ///< a run directory or a checkpoint
   std::string on_long_line = long_lines::empty;
   std::size_t threads = 0;
-  std::size_t top = 1;  ///< answers per line, for a command that ranks
+  std::size_t top = 1;  ///< answers per line, for commands that rank answers
 };
 
 std::vector<std::string> kinds_with_command(const LineCommand& command) {
@@ -68,7 +68,7 @@ void define(const LineCommand& line_command, CLI::App& command, Arguments& argum
   add_threads(command, arguments.threads);
   if (line_command.ranks) {
     add_value(command, "--top", arguments.top, between(1, 1'000'000),
-              "Number of most likely classes to print; all if there are fewer");
+              "Maximum number of classes to print, the most likely first");
   }
   command.footer(line_command.footer);
 }

@@ -22,15 +22,15 @@ struct ModelWithData {
   std::unique_ptr<Model> model;  ///< with float64 parameters
 
   /// The first examples of the training set, at most `rows`. If the training files of a trained
-  /// model are missing, takes them from a held-out set.
+  /// model are missing, returns examples of a held-out set.
   Batch first_batch(std::size_t rows) const;
   /// A copy of the model with another element type.
   std::unique_ptr<Model> with_dtype(DType dtype) const;
 };
 
-/// Opens the model that `path` names, in float64. For a config file with `overrides`: the model at
-/// the start of training. For a run directory or a checkpoint: the trained model, see
-/// open_trained(). Applies its process settings.
+/// Opens the model that `path` names, in float64. A config file with `overrides` gives the model at
+/// the start of training. A run directory or a checkpoint gives the trained model, see
+/// open_trained(). Applies the process settings of the config.
 ///
 /// throws  ConfigError, CheckpointError, DataError.
 ModelWithData open_model(const std::string& path, const std::vector<std::string>& overrides);

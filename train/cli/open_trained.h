@@ -28,15 +28,15 @@ struct OpenedModel {
 /// throws  ConfigError as with_other_data(); CheckpointError.
 OpenedModel open_trained(const std::string& path, const std::vector<std::string>& overrides = {});
 
-/// The kinds of models that `translate` and `score` use: their LineCommand decodes.
+/// The kinds of models that `translate` and `score` accept: kinds whose LineCommand decodes.
 std::vector<std::string> kinds_that_decode();
 
 /// throws  ConfigError naming `command` if the model is not of one of these kinds.
 void require_kind(const TrainedModel& trained, const std::vector<std::string>& kinds,
                   std::string_view command);
 
-/// The config of a trained model with data files replaced, because they have moved or because the
-/// model is applied to other data, or with other options of decoding.
+/// The config of a trained model with other data files or decoding options. Data files are replaced
+/// if they have moved or if the model is applied to other data.
 ///
 /// path       names the model in errors
 /// overrides  data.KEY=FILE, decoding.KEY=VALUE; relative paths start at the working directory

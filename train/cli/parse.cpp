@@ -104,7 +104,7 @@ std::optional<std::string> override_meant_by(const CLI::App& command, const std:
   throw UsageError(mistake,
                    std::filesystem::exists(argument, ignored)
                        ? fmt::format("to read a file, write < {}", format_argument(argument))
-                       : "give it the lines as standard input, such as `< FILE`");
+                       : "pass the lines on standard input, such as `< FILE`");
 }
 
 /// Describes a wrong number of values of an option. CLI11 2.3 reports it only in a message such as

@@ -114,7 +114,7 @@ void register_custom(const ProgramOptions& options) {
   for (const Task* task : options.tasks) register_task(*task);
 }
 
-/// The name of the options, or the last part of the path of the program.
+/// The name in the options, or the last part of the path of the program.
 std::string chosen_name(const ProgramOptions& options, int argc, char** argv) {
   if (!options.name.empty()) return options.name;
   const std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "";
@@ -133,7 +133,7 @@ int run_program(int argc, char** argv, const ProgramOptions& options) {
     CLI::App program("Trains Transformers on the CPU, from config files.", program_name());
     program.set_version_flag("--version", version_line());
     const std::vector<AddedCommand> commands = add_commands(program);
-    program.footer(program_footer());  // after add_commands(): commands would inherit it
+    program.footer(program_footer());  // after add_commands(), so that commands do not inherit it
     if (argc < 2) {
       std::fputs(program.help().c_str(), stderr);
       return static_cast<int>(ExitCode::usage);

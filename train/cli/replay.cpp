@@ -54,11 +54,11 @@ struct Arguments {
   bool no_activations = false;  ///< omit activations and their gradients
 };
 
-/// Where a replay starts.
+/// The state from which a replay starts.
 struct Start {
   ArrayStore newest;                   ///< the newest checkpoint of the run
   std::optional<ArrayStore> snapshot;  ///< the state before the first step; nullopt: initial values
-  std::uint64_t step = 0;              ///< steps done
+  std::uint64_t step = 0;              ///< number of steps done
 
   /// The checkpoint with the config, data and arithmetic of the start.
   const ArrayStore& origin() const { return snapshot ? *snapshot : newest; }
@@ -88,13 +88,13 @@ Start find_start(const RunDirectory& directory, std::uint64_t step) {
   return start;
 }
 
-/// A permitted change of a config key, from the history of a run.
+/// A permitted change of a config key, recorded in the history of a run.
 struct KeyChange {
   std::uint64_t step = 0;  ///< the last step before the change
   std::string key, before, after;
 };
 
-/// "step 12: changed KEY: BEFORE -> AFTER"; nullopt for other lines.
+/// Parses an event "changed KEY: BEFORE -> AFTER"; nullopt for other events.
 std::optional<KeyChange> parse_change(std::uint64_t step, std::string_view event) {
   constexpr std::string_view begin = "changed ", arrow = " -> ";
   const std::size_t colon = event.find(": "), middle = event.find(arrow);
@@ -118,14 +118,15 @@ void set_key(Config& config, const std::string& key, const std::string& value) {
   errors.throw_if_any();
 }
 
-/// Whether a line of a history only names an effect that a replay computes itself.
+/// Whether an event of a history only describes an effect that a replay reproduces itself.
 bool is_replayed(std::string_view event) {
   return event.ends_with("which is skipped") || event == "the optimizer state is reset" ||
          event == "continues with the first batch of an epoch";
 }
 
-/// The changes of keys that the config of the start lacks, or of a replay from the initial values
-/// all changes, in order. Warns about other changes that make the replay differ from the run.
+/// The changes of keys that the config of the start does not include, in order. If the replay
+/// starts from the initial values, returns all changes. Warns about other changes, which make the
+/// replay differ from the run.
 std::vector<KeyChange> find_changes(const Start& start, std::uint64_t step) {
   std::vector<KeyChange> changes;
   const std::string all = saved_history(start.newest);
@@ -140,7 +141,7 @@ std::vector<KeyChange> find_changes(const Start& start, std::uint64_t step) {
     if (const auto change = parse_change(at, event)) {
       changes.push_back(*change);
     } else {
-      warn(fmt::format("the replay lacks this change of the run: {}", escaped(line)));
+      warn(fmt::format("the replay does not repeat this change of the run: {}", escaped(line)));
     }
   }
   return changes;
@@ -274,7 +275,7 @@ class DigestCheck {
   DigestCheck(const RunDirectory& directory, const Parameters& parameters) {
     table_ = read_digests(read_events_file(directory.path()));
     if (table_.steps.empty() || table_.names == digest_names(parameters)) return;
-    warn(fmt::format("{} is not compared: its digests are of other tensors", events_file_name));
+    warn(fmt::format("{} is not compared: its digests belong to other tensors", events_file_name));
     table_ = DigestTable();
   }
 
@@ -370,7 +371,7 @@ Config replay_config(const Arguments& arguments, const RunDirectory& directory, 
     }
   }
   config = with_other_data(arguments.run, config, arguments.overrides);
-  config.train.steps = saved_config(start.newest).train.steps;  // may have been raised since
+  config.train.steps = saved_config(start.newest).train.steps;  // may have been increased later
   if (arguments.step > config.train.steps) {
     throw UsageError(fmt::format("--step: found {}, expected a step of the run, which has {}",
                                  arguments.step, config.train.steps),
@@ -463,15 +464,16 @@ void define(CLI::App& command, Arguments& arguments) {
       ->type_name("STEP")
       ->required();
   add_path(command, "--output", arguments.output,
-           "HDF5 file to write, a new file without --force; default: replay-step-NNNNNNNN.h5")
+           "HDF5 file to write, which must be new without --force; default: "
+           "replay-step-NNNNNNNN.h5")
       ->type_name("FILE");
   add_force(command, arguments.force);
   command.add_flag("--no-activations", arguments.no_activations,
-                   "Omit activations and their gradients, which take most of the file");
+                   "Omit activations and their gradients, which make up most of the file");
   command.footer(
-      "The run does not change. The replay starts from the newest checkpoint before the step, or "
-      "if the\n"
-      "run has none, from the initial values.\n"
+      "The run does not change. The replay starts from the newest checkpoint before the step "
+      "or,\n"
+      "without such a checkpoint, from the initial values.\n"
       "Example:\n  tapestry replay runs/copy --step 1234 --output step.h5");
 }
 

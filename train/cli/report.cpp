@@ -49,14 +49,15 @@ void run(const Arguments& arguments) {
 
 void define(CLI::App& command, Arguments& arguments) {
   add_path(command, "RUN", arguments.runs, "Run directories or checkpoints")->required();
-  add_path(command, "--output", arguments.output,
-           "File to write, a new file without --force; default: report.html in the directory of a "
-           "single run, otherwise in the working folder, which is replaced")
+  add_path(
+      command, "--output", arguments.output,
+      "File to write, which must be new without --force; default: report.html in the directory "
+      "of a single run, otherwise in the working folder, replaced if it exists")
       ->type_name("FILE");
   add_force(command, arguments.force);
   command
       .add_option("--set", arguments.options.set,
-                  "Held-out set of the examples, their accuracy and attention")
+                  "Held-out set for examples, accuracy and attention")
       ->check(one_of({validation_name, test_name}))
       ->capture_default_str();
   add_value(command, "--examples", arguments.options.examples, between(0, 10'000),

@@ -43,7 +43,7 @@ struct Arguments {
 constexpr std::size_t pairs_at_once = 1024;
 
 constexpr const char* input_name = "standard input";
-constexpr const char* input_hint = "give it lines with a source, a tab and a translation";
+constexpr const char* input_hint = "pass lines with a source, a tab and a translation";
 
 constexpr FileKind text_kind{.expected = "a text file",
                              .special_hint = "write the text to a file first",
@@ -87,7 +87,7 @@ class PairReader {
   /// The next pair; nullopt at the end.
   std::optional<TextPair> next() { return files_.empty() ? next_of_input() : next_of_files(); }
 
-  /// Name of the text with the translations, for messages.
+  /// Name of the file with the translations or of standard input, for messages.
   std::string name() const { return files_.empty() ? input_name : files_.back().name(); }
 
   /// Whether next() would return without waiting for another program.
@@ -122,7 +122,7 @@ class PairReader {
       throw DataError(
           fmt::format("{}: found {} line{}, expected as many as in {}, which has more",
                       shorter.name(), num_pairs_, num_pairs_ == 1 ? "" : "s", longer.name()),
-          "give it the source and the translation of each sentence on the same line");
+          "write the source and the translation of each sentence on lines with the same number");
     }
     ++num_pairs_;
     return TextPair{.source = *std::move(source),
@@ -159,7 +159,7 @@ Json json_object(std::size_t line, const Example* pair, const TokenScores& score
 /// Scores pairs as they are read, and prints a line for each.
 class PairScorer {
  public:
-  /// name  of the input, for messages
+  /// name  name of the input, for messages
   PairScorer(const TrainedModel& trained, const Arguments& arguments, const std::string& name)
       : trained_(trained), arguments_(arguments), name_(name), warnings_(name, "were too long") {}
 
@@ -216,7 +216,7 @@ class PairScorer {
   }
 
  private:
-  /// The answer to a pair that is too long.
+  /// Leaves out a pair that is too long, with a warning; throws DataError with --long-lines stop.
   void leave_out(const DataError& problem) {
     if (arguments_.on_long_line == long_lines::stop) throw DataError(problem);
     warnings_.add(problem.what(), "the answer is an empty line");
@@ -258,7 +258,7 @@ void score_all(PairReader& reader, PairScorer& scorer) {
       if (scorer.is_full() || !reader.is_ready()) scorer.answer();
     }
   } catch (const DataError&) {
-    scorer.answer();  // the pairs before the unusable one
+    scorer.answer();  // for the pairs before the invalid pair
     throw;
   }
   scorer.answer();

@@ -71,12 +71,13 @@ int run(const Arguments& arguments) {
   reject_run_dir(arguments.overrides);
   const SweepOverrides overrides = parse_sweep_overrides(arguments.overrides);
   if (overrides.axes.empty()) {
-    throw UsageError("found no key with several values, expected at least one",
-                     "write one, such as schedule.learning_rate=1e-4,3e-4 or train.seed=1..5");
+    throw UsageError(
+        "found no key with several values, expected at least one",
+        "write a list or range, such as schedule.learning_rate=1e-4,3e-4 or train.seed=1..5");
   }
   if (arguments.halving == 1) {
     throw UsageError("--halving: found 1, expected 0 or a factor of at least 2",
-                     "--halving 2 keeps the better half of the runs");
+                     "use --halving 2, which keeps the better half of the runs");
   }
   const std::string folder =
       arguments.output.empty() ? default_run_dir(arguments.config) + "-sweep" : arguments.output;
@@ -104,7 +105,7 @@ void define(CLI::App& command, Arguments& arguments) {
   add_value(command, "--seed", arguments.seed, between(0, 1'000'000'000),
             "Random seed for --samples");
   add_value(command, "--halving", arguments.halving, between(0, 100),
-            "Successive halving: train all runs for few steps, then repeatedly keep the best "
+            "Successive halving: train all runs for a few steps, then repeatedly keep the best "
             "1/FACTOR of them and train these for FACTOR times the steps; 0: train all runs to "
             "the end")
       ->type_name("FACTOR");

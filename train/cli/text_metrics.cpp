@@ -61,12 +61,12 @@ std::unique_ptr<TextMetric> make_metric(const std::string& name, const MetricArg
 }
 
 std::vector<std::string> read_standard_input() {
-  LineReader reader(STDIN_FILENO, "standard input", "send it the sentences, one per line");
+  LineReader reader(STDIN_FILENO, "standard input", "pass the sentences, one per line");
   std::vector<std::string> lines;
   while (auto line = reader.next()) lines.push_back(*std::move(line));
   if (lines.empty()) {
     reject_data("standard input", "no line, expected one sentence per line",
-                "send it the sentences, such as < FILE");
+                "pass the sentences, such as `< FILE`");
   }
   return lines;
 }
@@ -104,7 +104,7 @@ void add_metric_options(CLI::App& command, MetricArguments& arguments) {
                    "chrF: include white space in character n-grams");
   command.add_flag("--chrf-eps-smoothing", arguments.chrf.eps_smoothing,
                    "chrF: mean of the F scores of all orders, as in chrF++.py");
-  add_value(command, "--seed", arguments.seed, at_least(0), "Random seed for samples");
+  add_value(command, "--seed", arguments.seed, at_least(0), "Random seed for bootstrap samples");
   add_value(command, "--decimals", arguments.decimals, between(0, 10),
             "Number of decimals of printed scores");
 }

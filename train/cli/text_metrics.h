@@ -22,8 +22,8 @@ struct MetricArguments {
   std::string tokenizer = "13a", smoothing = "exp";  ///< names of BleuTokenizer and BleuSmoothing
   std::optional<double> smooth_value;                ///< nullopt for the default of `smoothing`
   bool lowercase = false;                            ///< ignore case, except in multi-bleu
-  BleuOptions bleu;                                  ///< options without a member above
-  ChrfOptions chrf;                                  ///< options without a member above
+  BleuOptions bleu;                                  ///< options that have no member above
+  ChrfOptions chrf;                                  ///< options that have no member above
   std::uint64_t seed = default_significance_seed;    ///< of bootstrap samples
   std::size_t decimals = 2;                          ///< of printed scores
 };
@@ -53,7 +53,7 @@ SentenceFile read_sentences(const std::string& path);
 std::vector<std::vector<std::string>> read_references(const std::vector<std::string>& paths,
                                                       const SentenceFile& hypotheses);
 
-/// throws  DataError unless `file` has `expected` lines, as the file `reference`.
+/// throws  DataError unless `file` has `expected` lines, the number of lines of `reference`.
 void require_equal_lines(const SentenceFile& file, const std::string& reference,
                          std::size_t expected);
 

@@ -33,7 +33,8 @@ bool is_override(const std::string& word) {
   return equals != word.npos && word.find('/') > equals && word.find('.') < equals;
 }
 
-/// Whether a word names a YAML file, which may be missing, or any existing file but a checkpoint.
+/// Whether a word names a YAML file, which may be missing, or any existing file except a
+/// checkpoint.
 bool is_config_file(const std::string& word) {
   if (word.ends_with(".yaml") || word.ends_with(".yml")) return true;
   std::error_code ignored;
@@ -81,8 +82,8 @@ std::string config_text(const Arguments& arguments) {
   return text;
 }
 
-/// Requires that all processes have the same program version, options and config, so that they take
-/// the same path to start_run() or resume_run(), which compare the rest.
+/// Requires that all processes have the same program version, options and config, so that all of
+/// them call start_run() or all call resume_run(), which compare the other settings.
 void require_same_command(ProcessGroup& group, const Arguments& arguments) {
   group.require_equal(
       "program", [] { return std::string(program_version); }, ExitCode::usage);
@@ -107,7 +108,7 @@ int run(Arguments arguments) {
     require_same_command(group, arguments);
     require_run(arguments);
     const int code = arguments.resume ? resume_run(arguments, group) : start_run(arguments, group);
-    group.together([] {});  // no process ends before the others
+    group.together([] {});  // wait for all processes
     return code;
   } catch (...) {
     abort_all_at_exit();
@@ -126,14 +127,14 @@ void define(CLI::App& command, Arguments& arguments) {
       command.add_flag("--resume", arguments.resume, "Resume the run from its newest checkpoint");
   command
       .add_option("--allow-change", arguments.allowed,
-                  "Config key that may differ from the checkpoint; key of a data file that may "
-                  "have changed")
+                  "Config key whose value may differ from the checkpoint, or key of a data file "
+                  "whose contents may differ")
       ->type_name("KEY")
       ->allow_extra_args(false)
       ->needs(resume);
   command
       .add_flag("--fresh", arguments.fresh,
-                "Start a new run even if the directory has one; the old run is moved aside")
+                "Start a new run even if the directory contains a run, which is moved aside")
       ->excludes(resume);
   CLI::Option* const dry_run =
       command.add_flag("--dry-run", arguments.dry_run,

@@ -57,7 +57,7 @@ struct Arguments {
 
 // ---- Options
 
-/// For each id of the target vocabulary, whether a line of the file is its token.
+/// For each id of the target vocabulary, whether the file contains its token.
 std::vector<bool> tokens_in_file(const std::string& path, const Vocabulary& vocabulary) {
   std::vector<bool> found(vocabulary.size(), false);
   std::size_t unknown = 0;
@@ -194,7 +194,7 @@ std::string in_pharaoh_format(const std::vector<WordLink>& links) {
   return fmt::format("{}", fmt::join(pairs, " "));
 }
 
-/// An answer of --n-best, as in the n-best lists of Moses.
+/// A line of an n-best list, in the format of Moses.
 std::string list_entry(const InputLine& line, const std::string& text, const Hypothesis& output) {
   return fmt::format("{} ||| {} ||| LogP= {:.6f} ||| {:.6f}", line.number - 1, text,
                      output.log_probability, output.score);
@@ -221,7 +221,7 @@ Json source_words(const InputLine& line, const TextCodec& codec) {
                     [&](std::span<const std::int32_t> ids) { return codec.decode_source(ids); });
 }
 
-/// The words of a translation and their links to the words of the source.
+/// Adds the words of a translation and their links to the words of the source.
 void add_alignment(const Answer& answer, const TextCodec& codec, Json& json) {
   json["words"] =
       word_texts(answer.output.tokens, codec.target_vocabulary(),
@@ -410,13 +410,13 @@ CLI::Option* add_search(CLI::App& command, Arguments& arguments) {
 void add_constraints(CLI::App& command, Arguments& arguments) {
   command.add_flag("--prefix", arguments.has_prefixes,
                    "Read lines with a source, a tab and the first words of its translation, which "
-                   "are kept as they are: other options constrain only the tokens after them");
+                   "are kept unchanged; other options constrain only the tokens after them");
   CLI::Option* const forbid =
       add_path(command, "--forbid", arguments.forbidden,
-               "File with tokens, one per line, that no translation contains")
+               "File with the tokens that translations must not contain, one per line")
           ->type_name("FILE");
   add_path(command, "--allow", arguments.allowed,
-           "File with tokens, one per line; translations contain only these")
+           "File with the only tokens that translations may contain, one per line")
       ->type_name("FILE")
       ->excludes(forbid);
 }
@@ -439,7 +439,8 @@ void define(CLI::App& command, Arguments& arguments) {
                        "tokens attend to most, as pairs SOURCE-TARGET of indices from 0");
   command
       .add_option("--align-layer", arguments.align_layer,
-                  "Layer of --align, such as decoder.layers.0.cross_attn (default: the second to "
+                  "Layer whose attention --align uses, such as decoder.layers.0.cross_attn "
+                  "(default: the second to "
                   "last)")
       ->needs(align);
   command.add_flag("--interactive", arguments.interactive,
@@ -455,8 +456,8 @@ void define(CLI::App& command, Arguments& arguments) {
       "with `text`, `log_probability`, `score` and `num_tokens`. With --align also\n"
       "`source_words`, and for each translation `words` and `alignment`, pairs of a source word "
       "index and a word index.\n"
-      "If no output satisfies the options, the answer is an empty line, in an n-best list a line "
-      "with the\nlog-probability -inf, in JSON no translation; a warning names the line.\n"
+      "If no output satisfies the options, a warning names the line, and the answer is an empty "
+      "line;\nwith --n-best, a line with the log-probability -inf; with --json, an empty list.\n"
       "Examples:\n  tapestry translate runs/multi30k < test.en > test.de\n"
       "  tapestry translate runs/multi30k --beam-size 5 --n-best 5 < test.en\n"
       "  tapestry translate runs/multi30k --sample --top-p 0.9 --n-best 3 --seed 7 < test.en");

@@ -52,7 +52,7 @@ class LogFollower {
   }
 
   /// Prints the complete lines that have been appended since the last call, and parts of very long
-  /// ones. A log that has become shorter is read from its beginning.
+  /// lines. If the log has become shorter, prints it from its beginning.
   void print_new_lines() {
     std::error_code error;
     if (!std::filesystem::exists(path_, error)) return;

@@ -277,8 +277,8 @@ class ComputationJson {
     return list;
   }
 
-  /// The stack of a custom model that has `count` tokens; null if neither stack has, or if both
-  /// have and their tokens differ.
+  /// The stack of a custom model that has `count` tokens: "encoder" or "decoder". Null if neither
+  /// stack has `count` tokens, or if both have `count` different tokens.
   Json stack_with(std::size_t count) const {
     const bool encoder = token_names_.encoder.size() == count,
                decoder = token_names_.decoder.size() == count;

@@ -35,9 +35,9 @@ struct TracedStep {
   std::string formula;              ///< see RecordedCall
   std::string derivative;           ///< see RecordedCall
   std::string layer;                ///< path of the layer; empty outside of layers
-  std::vector<TracedInput> inputs;  ///< inputs of the operation, without absent ones
+  std::vector<TracedInput> inputs;  ///< defined inputs of the operation
   Tensor output;                    ///< output of the operation
-  Tensor gradient;                  ///< dL/doutput; absent if the loss does not depend on it
+  Tensor gradient;                  ///< dL/doutput; undefined if the loss does not depend on it
   std::shared_ptr<const AttentionTrace> attention;  ///< intermediate values of attention, else null
 };
 
@@ -52,7 +52,7 @@ struct ComputationTrace {
 /// records each operation. The logits are the input of the last cross entropy; a loss without cross
 /// entropy gets separately computed logits. Overwrites the gradients of model.parameters.
 ///
-/// labels  (rows, labels per row); positions with no_label do not count
+/// labels  (rows, labels per row); positions with no_label are ignored
 /// throws  ValueError if no position has a label.
 ComputationTrace trace_computation(Model& model, const NetworkInput& input, const Ids& labels);
 

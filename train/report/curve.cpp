@@ -41,7 +41,7 @@ double value_at(const Curve& curve, std::uint64_t step, std::size_t& i) {
   return found ? curve.values[i] : std::numeric_limits<double>::quiet_NaN();
 }
 
-/// The steps of the first curve that all others have.
+/// The steps that all curves contain.
 std::vector<std::uint64_t> common_steps(std::span<const Curve> curves) {
   std::vector<std::uint64_t> common = curves.front().steps;
   for (const Curve& curve : curves.subspan(1)) {

@@ -128,7 +128,7 @@ std::string last_component(const std::string& path) {
   return escaped(last.empty() || last == "." ? path : last.string());
 }
 
-/// A note if this program does not have the model kind of a config; else nullopt.
+/// A note if this program does not have the model kind of a config; otherwise nullopt.
 std::optional<std::string> note_on_unknown_kind(std::string_view config) {
   const auto kind = unknown_model_kind(config);
   if (!kind) return std::nullopt;
@@ -215,8 +215,8 @@ void add_saved_history(const ArrayStore& snapshot, const std::string& place, Run
   }
 }
 
-/// Replaces the curves of metrics.csv, which is only written with the next checkpoint, with the
-/// metrics so far.
+/// Replaces the curves of metrics.csv with the current metrics, since the file is written only with
+/// the next checkpoint.
 void use_current_metrics(const std::string& csv, RunHistory& history) {
   std::vector<NamedCurve> curves = metric_curves(csv, "metrics");
   for (NamedCurve& curve : history.curves) {
@@ -350,7 +350,7 @@ Json ReportData::json() const {
     if (run->config) configs.push_back(*run->config);
   }
   Json differences = Json::array(), groups = Json::array();
-  if (configs.size() == runs_.size()) {  // else the configs of some runs are not known
+  if (configs.size() == runs_.size()) {  // all configs are known
     differences = differences_json(configs);
     for (const std::vector<std::size_t>& group : seed_groups(configs)) {
       std::vector<const RunHistory*> histories;

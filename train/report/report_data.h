@@ -21,7 +21,7 @@ namespace tapestry {
 
 /// Contents of a report.
 struct ReportOptions {
-  std::string set = "validation";       ///< held-out set to show, or "test"
+  std::string set = "validation";       ///< held-out set to show: "validation" or "test"
   std::size_t examples = 20;            ///< held-out examples per run with the model's output
   std::size_t attention = 4;            ///< held-out examples per run with attention weights
   std::size_t scored = 2000;            ///< maximum number of held-out examples to score

@@ -105,7 +105,7 @@ Json histogram_json(const WeightStatistics& s) {
       {"low", json_number(s.low)}, {"high", json_number(s.high)}, {"counts", s.histogram.counts}};
 }
 
-/// The values of a block over the records that have it.
+/// The values of a block in the records that contain it.
 Json block_json(const std::string& path, const std::vector<ValidationRecord>& records) {
   Json json = {{"path", path}};
   const auto add = [&](const char* name, Json value) { json[name].push_back(std::move(value)); };
@@ -262,7 +262,7 @@ Json attention_json(const std::vector<AttentionSample>& found, std::size_t max_b
   }
   if (left_out > 0) {
     notes.push_back(
-        fmt::format("attention: {} of {} examples are shown, since the file would be too large",
+        fmt::format("attention: {} of {} examples are shown, to limit the size of the file",
                     shown.size(), found.size()));
   }
   return shown;

@@ -23,7 +23,7 @@ nlohmann::ordered_json curve_json(const NamedCurve& named, std::size_t max_point
 nlohmann::ordered_json mean_curves_json(const std::vector<const RunHistory*>& group,
                                         std::size_t max_points);
 
-/// `processes`, `changes` (lines), `profile`, `log` and `log_lines_left_out`.
+/// The history of a run: `processes`, `changes` (lines), `profile`, `log` and `log_lines_left_out`.
 ///
 /// changes  changes of the run, one per line
 nlohmann::ordered_json history_json(const RunHistory& history, const std::string& changes);
@@ -33,7 +33,7 @@ nlohmann::ordered_json history_json(const RunHistory& history, const std::string
 /// `padding`. Null without processes.
 nlohmann::ordered_json time_json(const std::vector<ProcessTime>& processes);
 
-/// Samples and blocks over the validations; null without validations.
+/// Samples and blocks of all validations; null without validations.
 nlohmann::ordered_json recording_json(const std::vector<ValidationRecord>& records);
 
 /// The distributions of the weights of a model.

@@ -17,7 +17,7 @@ namespace tapestry {
 /// A curve of a run: a column of metrics.csv, or a value of events.jsonl over the steps.
 struct NamedCurve {
   std::string name;         ///< "loss"
-  bool validation = false;  ///< whether the values are of the validation set; else of training
+  bool validation = false;  ///< true: validation set; false: training set
   Curve curve;              ///< values over the steps
 };
 
@@ -47,10 +47,10 @@ struct RunHistory {
   std::vector<std::string> notes;         ///< files that cannot be read, with reasons
 };
 
-/// The curves of a metrics.csv.
+/// The curves of the text of a metrics.csv file.
 ///
 /// place   prefix of error messages
-/// throws  CheckpointError as require_metrics()
+/// throws  CheckpointError like require_metrics()
 std::vector<NamedCurve> metric_curves(std::string_view csv, std::string_view place);
 
 /// Makes the training loss of a run with label smoothing comparable to the validation loss. Renames

@@ -345,14 +345,15 @@ TEST_CASE("diff compares runs without a common checkpoint by their metrics and d
   for (const int step : {6, 8, 12}) std::filesystem::remove(work / work.checkpoint(step, "a"));
   std::filesystem::copy(work / work.checkpoint(12, "b"), work / work.checkpoint(7, "a"));
   const std::string equal = work.out("diff a b");
-  check_words(equal, {"equal up to step 12", "checkpoints: no step has one in both runs"});
+  check_words(
+      equal, {"equal up to step 12", "checkpoints: the runs have no checkpoints of the same step"});
   work.write("a/metrics.csv", work.read("a/metrics.csv") + "more\n");
   CHECK(contains(work.diff("a b"), "metrics.csv differs first"));
   work.write("a/metrics.csv", work.read("b/metrics.csv"));
   work.write("a/events.jsonl", "");
   const Outcome none = work.run("diff a b");
   CHECK(none.code == 4);
-  CHECK(contains(none.err, "no step with a checkpoint or digests in both"));
+  CHECK(contains(none.err, "no step with checkpoints or digests in both runs"));
 }
 
 TEST_CASE("diff names config keys, metrics and parameters of runs with different seeds") {

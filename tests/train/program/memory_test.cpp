@@ -214,7 +214,7 @@ TEST_CASE("commands that lack memory for a batch or a model say what to reduce")
   };
   check("check", "try a smaller model, such as model.d_model=32");
   check("gradcheck", "try a smaller model, such as model.d_model=32");
-  check("attention", "give it a shorter text or example\n");
+  check("attention", "use a shorter text or example\n");
 }
 
 TEST_CASE("a model larger than any memory is rejected; training first prints the memory needed") {

@@ -230,7 +230,7 @@ function groupSteps() {
   return groups;
 }
 
-const stepHosts = [];  // per step: its group's details element
+const stepHosts = [];  // for each step, the details element of its group
 const stepId = (i) => `step${i}`;
 
 /** A link to a step, which opens its part of the page. */
@@ -327,7 +327,7 @@ function attentionView(step) {
   const ofHead = (title, id, h, names) =>
     (id == null ? null : matrixView(`${title}, head ${h}`, columnsOf(id, h, a.heads), names));
   const operand = (letter, from, h, names) => {
-    // The gradient of an output that several operations read is a sum over them.
+    // If several operations read an output, its gradient is the sum of their gradients.
     const sum = uses(data.steps.indexOf(from)) === 1 ? '' : ', summed over all uses';
     return [ofHead(letter, from.output, h, names),
       ofHead(`dL/d${letter}${sum}`, from.gradient, h, names)];

@@ -116,7 +116,7 @@ function curveNotes(byName) {
 function curvesSection() {
   const lengths = runs.flatMap((run) =>
     run.curves.filter((c) => !c.validation).map((c) => c.values.length));
-  // Do not smooth few points: the average would lag.
+  // Do not smooth a curve of few points: the average would lag behind the curve.
   view.smoothing = Math.max(0, ...lengths) < 25 ? 0 : 0.6;
   view.means = data.groups.length > 0;
   const byName = seriesByName();
@@ -173,14 +173,14 @@ const settingText = (i) => settingKeys.map(({key, values}) => `${key}=${values[i
 function findSettings() {
   const byText = new Map();
   runs.forEach((_, i) => {
-    const text = data.differences.length ? settingText(i) : i;  // else configs may be unknown
+    const text = data.differences.length ? settingText(i) : i;  // configs may be unknown
     byText.set(text, [...(byText.get(text) ?? []), i]);
   });
   return [...byText.values()].map((indices) => {
     const scores = indices.map((i) => bestOf(runs[i])?.y).filter((y) => y != null);
     const n = scores.length, mean = n ? scores.reduce((a, b) => a + b, 0) / n : null;
     const squares = scores.reduce((sum, y) => sum + (y - mean) ** 2, 0);
-    // The quantile is for all runs of the group.
+    // The quantile of the group is valid only for the mean over all of its runs.
     const isOfSetting = (g) => g.runs.length === n && g.runs.every((i) => indices.includes(i));
     const group = data.groups.find(isOfSetting);
     const half = group ? group.t_975 * Math.sqrt(squares / (n - 1) / n) : null;
@@ -318,7 +318,8 @@ function scoreTable() {
   const metric = metricOf(runs[0]), [title, format] = titleOf(metric);
   const all = settings.flatMap(({scores}) => scores);
   if (all.length < 2) return null;
-  // Intervals of few seeds may be much wider than the scores: draw at most this much of them.
+  // With few seeds, intervals may be much wider than the range of the scores: draw at most twice
+  // this range on each side of the mean.
   const span = Math.max(...all) - Math.min(...all), ends = settings.flatMap(({mean, half}) =>
     (half == null ? [] : [mean - Math.min(half, 2 * span), mean + Math.min(half, 2 * span)]));
   const range = axisRange([...all, ...ends]);
