@@ -57,7 +57,7 @@ PrintedScore make_score(const TextMetric& metric, std::span<const double> sums,
           .fields = metric.signature_fields(use)};
 }
 
-/// The line that sacreBLEU prints with --format text.
+/// Prints the same line as sacreBLEU with --format text.
 void print_line(const PrintedScore& printed, const Arguments& arguments) {
   const std::size_t decimals = arguments.metrics.decimals;
   std::string text = fmt::format("{:.{}f}", printed.score, decimals);

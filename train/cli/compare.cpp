@@ -28,7 +28,7 @@ struct Arguments {
 struct ComparedSystem {
   std::string file;
   double score;
-  std::optional<double> difference{};  ///< from the baseline; nullopt for the baseline
+  std::optional<double> difference{};  ///< score minus baseline; nullopt for the baseline
   std::optional<ConfidenceInterval> confidence{};
   std::optional<double> p{};  ///< p-value of paired bootstrap resampling
 };

@@ -81,9 +81,9 @@ void print_metrics_difference(std::string_view x, std::string_view y) {
 constexpr const char* exactness_hint =
     "train both runs with train.digest_every=1 to find the exact step and the first tensor";
 
-/// The first difference of two runs.
+/// The first difference between two runs.
 struct FirstDifference {
-  std::uint64_t equal_step = 0;  ///< the last step that is known to be equal; 0: none
+  std::uint64_t equal_step = 0;  ///< the last step known to be equal; 0: no such step
   std::uint64_t step = 0;        ///< the first step that is known to differ
   std::string tensor;            ///< the first tensor that differs after `step`
 };

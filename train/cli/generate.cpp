@@ -126,8 +126,8 @@ void define(CLI::App& command, Arguments& arguments) {
             "Number of continuations of each prompt; sample N is drawn with --seed plus N - 1");
   add_threads(command, arguments.threads);
   command.footer(
-      "The model reads a line end (<bos> if the vocabulary has none) before the prompt, and for "
-      "each new token\nthe last data.context tokens.\n"
+      "The model reads a line end (<bos> if the vocabulary has none) before the prompt.\nIt "
+      "predicts each new token from the last data.context tokens.\n"
       "With several prompts or samples, a line such as `== prompt 1, sample 2, seed 2` "
       "precedes\neach text.\n"
       "Examples:\n  tapestry generate runs/shakespeare_char \"ROMEO:\" --tokens 300 --samples 3\n"

@@ -20,9 +20,9 @@ namespace {
 struct Arguments {
   std::string model;                   ///< a config file, run directory or checkpoint
   std::vector<std::string> overrides;  ///< section.key=value; for a run, only data.KEY=FILE
-  std::size_t coordinates = 8;  ///< maximum number checked per tensor; larger tensors are sampled
-  std::size_t directions = 3;   ///< random directions per tensor
-  std::uint64_t seed = 1;       ///< seed of the sample, directions and output weights
+  std::size_t coordinates = 8;         ///< maximum number of elements checked per tensor
+  std::size_t directions = 3;          ///< random directions per tensor
+  std::uint64_t seed = 1;              ///< seed of the sample, directions and output weights
   bool json = false;
   std::size_t threads = 0;
 };

@@ -67,7 +67,7 @@ std::optional<std::string> override_meant_by(const CLI::App& command, const std:
   return fmt::format("`{}={}`", keys.front(), value.empty() ? "..." : value);
 }
 
-/// Rejects an argument that the command does not take. `words` are the words of the command line.
+/// Rejects an argument that the command does not accept. `words` are the words of the command line.
 [[noreturn]] void reject_extra(const CLI::App& program, const AddedCommand& given,
                                const std::vector<std::string>& words) {
   std::vector<std::string> extra = program.remaining(true);

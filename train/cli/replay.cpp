@@ -240,7 +240,7 @@ class ActivationRecorder : public TapeObserver {
   std::unordered_map<const GradientSlot*, std::string> names_;
 };
 
-/// Updates the weights. Skips the step, as a run does, if loss or gradient are not finite.
+/// Updates the weights, or skips the step if loss or gradient are not finite, like a run.
 void apply_or_skip(StepComputer& computer, const RunStep& step) {
   step.is_finite() ? computer.apply(step) : computer.skip(step);
 }

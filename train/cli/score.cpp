@@ -59,7 +59,7 @@ struct TextPair {
   std::optional<OverlongLine> overlong{};  ///< a line that is too long to be read
 };
 
-/// The next line; an empty line in place of one that is too long to be read.
+/// The next line; an empty line if the line is too long to be read.
 std::optional<std::string> next_line(LineReader& lines, std::optional<OverlongLine>& overlong) {
   try {
     return lines.next();
@@ -70,7 +70,8 @@ std::optional<std::string> next_line(LineReader& lines, std::optional<OverlongLi
   }
 }
 
-/// Reads pairs from two files, or from lines of standard input with a tab.
+/// Reads pairs from two files, or from lines of standard input in which a tab separates source and
+/// translation.
 class PairReader {
  public:
   explicit PairReader(const Arguments& arguments) {
@@ -244,7 +245,7 @@ class PairScorer {
   const Arguments& arguments_;
   std::string name_;  // of the input
   LineWarnings warnings_;
-  std::vector<bool> is_scored_;  // of each pair since the last answer()
+  std::vector<bool> is_scored_;  // for each pair since the last answer()
   std::vector<Example> pairs_;   // the pairs to score
   std::size_t line_ = 0;
   std::uint64_t count_ = 0, tokens_ = 0;  // sums over all scored pairs

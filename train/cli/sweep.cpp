@@ -21,7 +21,7 @@ namespace {
 
 struct Arguments {
   std::string config;
-  std::vector<std::string> overrides;  ///< section.key=value, or several values
+  std::vector<std::string> overrides;  ///< section.key=value, with one value or several
   std::string output;                  ///< empty: runs/NAME-sweep
   std::size_t jobs = 1;
   std::size_t samples = 0;  ///< 0: all combinations

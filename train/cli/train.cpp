@@ -58,7 +58,7 @@ void sort_resume_arguments(Arguments& arguments) {
   }
 }
 
-/// The options that decide what a process does, one per line.
+/// The options that must be equal in all processes, one per line.
 std::string options_text(const Arguments& arguments) {
   std::string text = arguments.resume ? "--resume\n" : "";
   if (arguments.fresh) text += "--fresh\n";
@@ -68,8 +68,8 @@ std::string options_text(const Arguments& arguments) {
   return text;
 }
 
-/// The config without process settings. If a run is resumed without a config file, the overrides
-/// on the command line.
+/// The config without process settings. If a run is resumed without a config file, returns the
+/// overrides on the command line.
 std::string config_text(const Arguments& arguments) {
   if (!arguments.config.empty()) {
     const Config config = load_config(arguments.config, arguments.overrides);

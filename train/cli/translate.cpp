@@ -44,10 +44,10 @@ struct Arguments {
   bool samples = false;                     ///< sample instead of beam search
   SamplingOptions sampling{};
   bool has_prefixes = false;       ///< lines are source<TAB>prefix
-  std::string forbidden, allowed;  ///< files with tokens; may be empty
+  std::string forbidden, allowed;  ///< paths of files with tokens, or empty
   std::size_t no_repeat_ngram = 0;
   bool align = false;                          ///< print word alignments
-  std::string align_layer;                     ///< empty: the second to last
+  std::string align_layer;                     ///< empty: the second to last layer
   bool interactive = false;                    ///< answer each line before reading the next
   std::size_t batch_tokens = 2048;             ///< source tokens
   std::string on_long_line = long_lines::cut;  ///< one of long_lines

@@ -188,8 +188,8 @@ std::optional<OpenedCheckpoint> open_checkpoint(const std::string& path,
   }
 }
 
-/// The scores of the last `tapestry evaluate`; null without such scores, with a note if they cannot
-/// be read.
+/// The scores of the last `tapestry evaluate`; null if they are missing. If they cannot be read,
+/// adds a note and returns null.
 Json read_evaluation(const RunDirectory& directory, std::vector<std::string>& notes) try {
   const auto text = read_run_file(directory.path() / evaluation_file_name);
   if (!text) return nullptr;

@@ -242,7 +242,7 @@ std::size_t weight_bytes(const AttentionSample& sample) {
   return bytes_per_weight * weights;
 }
 
-/// The weights of the examples in order. Skips an example that would exceed `max_bytes` in total.
+/// The weights of the examples in order. Skips an example if the total would exceed `max_bytes`.
 Json attention_json(const std::vector<AttentionSample>& found, std::size_t max_bytes,
                     std::vector<std::string>& notes) {
   Json shown = Json::array();
