@@ -175,7 +175,7 @@ void check_rows(const Workplace& work, const std::vector<CommandRow>& rows) {
       check_rejected(work, command, code, words, input);
       continue;
     }
-    const auto shown = command.text();  // clang 14 captures no structured binding
+    const auto shown = command.text();  // clang 14 cannot capture a structured binding
     CAPTURE(shown);
     check_words(work.out(command, input), words);
   }

@@ -14,7 +14,7 @@
 #include "tests/support/contains.h"
 #include "tests/support/temporary_folder.h"
 
-/// The built program as a user meets it.
+/// Runs the built program like a user, and checks its output and files.
 namespace tapestry::test {
 
 /// Absolute path of the built program.
@@ -30,7 +30,7 @@ struct CommandLine {
   CommandLine(Arguments list) : words(std::move(list)) {}
   CommandLine(std::initializer_list<std::string> list) : words(list) {}
 
-  /// For messages.
+  /// The command line, for messages of failed checks.
   std::string text() const;
 
   Arguments words;
@@ -57,8 +57,8 @@ struct Streams {
   std::string in = "/dev/null";
   std::string out = "/dev/null";
   std::string err = "/dev/null";
-  int out_descriptor = -1;  ///< in place of `out`, unless negative
-  int in_descriptor = -1;   ///< in place of `in`, unless negative
+  int out_descriptor = -1;  ///< used instead of `out` unless negative
+  int in_descriptor = -1;   ///< used instead of `in` unless negative
 };
 
 /// A process of the program in a working folder.
@@ -97,7 +97,7 @@ class Workplace {
   /// Runs the program to its end.
   Outcome run(const CommandLine& command, const std::string& input = "") const;
 
-  /// Runs the program with other streams. Output to these is not in the outcome.
+  /// Runs the program with the given streams. The outcome does not contain its output.
   Outcome run(const CommandLine& command, Streams streams) const;
 
   /// Standard output of a command that has to succeed without a warning.
@@ -107,7 +107,7 @@ class Workplace {
   std::filesystem::path stream(const std::string& name) const { return streams_ / name; }
 
   /// Contents of all files of the workplace, by relative path. Does not follow links. Leaves out
-  /// lock files, which only say who held the lock last.
+  /// lock files, which only record the last holder of the lock.
   std::map<std::string, std::string> contents() const;
 
  private:
@@ -119,8 +119,8 @@ using Words = std::vector<std::string>;
 /// Checks that a text has all of the key words.
 void check_words(const std::string& text, const Words& words);
 
-/// Checks that a command ends with this exit code, an error that has the key words, and a hint,
-/// that it prints nothing on standard output, and that it changes no file.
+/// Checks that a command ends with this exit code, prints an error with the key words and a hint,
+/// prints nothing on standard output, and changes no file.
 void check_rejected(const Workplace& work, const CommandLine& command, int code, const Words& words,
                     const std::string& input = "");
 
@@ -133,7 +133,7 @@ struct CommandRow {
   std::string input = "";
 };
 
-/// Checks each row; as check_rejected() unless its code is 0.
+/// Checks each row. Rows with a code other than 0 must pass check_rejected().
 void check_rows(const Workplace& work, const std::vector<CommandRow>& rows);
 
 /// A config that trains a poor model of a copy task within milliseconds.
@@ -143,7 +143,7 @@ extern const std::string tiny_yaml;
 struct TinyWorkplace : Workplace {
   TinyWorkplace() { write("tiny.yaml", tiny_yaml); }
 
-  /// The checkpoint of a step of runs/tiny, or of another run.
+  /// The path of the checkpoint of a step of a run.
   static std::string checkpoint(std::uint64_t step, const std::string& run = "runs/tiny");
 };
 

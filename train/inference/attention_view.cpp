@@ -18,7 +18,7 @@ namespace tapestry {
 namespace {
 
 /// The weights with token names, which are chosen by the path of the layer. nullopt if their number
-/// does not match the shape: a layer of a custom model may read something else.
+/// does not match the shape: a layer of a custom model may read other tokens.
 std::optional<LayerAttention> make_view(const RecordedAttention& record,
                                         const StackTokens& tokens) {
   const std::string_view path = record.path;
@@ -73,7 +73,7 @@ std::vector<std::size_t> column_widths(const Tokens& names) {
   return widths;
 }
 
-/// The names with control characters escaped for a terminal.
+/// The names, with control characters escaped for a terminal.
 Tokens shown(Tokens names) {
   for (std::string& name : names) name = escaped(name);
   return names;

@@ -35,7 +35,7 @@ struct StackTokens {
 /// The attention weights of a model on one example.
 struct AttentionViews {
   std::vector<LayerAttention> layers;  ///< in call order
-  std::vector<std::string> notes;      ///< which layers are left out, and why
+  std::vector<std::string> notes;      ///< names of the layers that are left out, with the reasons
 };
 
 /// The weights of every attention call while a model reads a batch of one example, with dropout

@@ -112,10 +112,10 @@ class BatchSearch {
     return tokens;
   }
 
-  /// Advances all searches, which are independent, on all threads. Returns for each new row its old
+  /// Advances all searches, which are independent, on all threads. Returns the old row of each new
   /// row.
   std::vector<std::size_t> advance(const Tensor& logits) {
-    // beam_size tokens remain without <pad>, <bos> and <eos>.
+    // At least beam_size of these tokens are not <pad>, <bos> or <eos>.
     const NextLogits next(logits, options_.sampling ? 0 : options_.beam_size + 3);
     std::vector<std::vector<std::size_t>> parents(searches_.size());
     kernels::parallel_for(searches_.size(), [&](std::size_t i) {
@@ -155,7 +155,7 @@ class BatchSearch {
 
   const SearchOptions& options_;
   std::unique_ptr<IncrementalDecoder> decoder_;
-  std::vector<std::size_t> inputs_;  // of the searches
+  std::vector<std::size_t> inputs_;  // the index of the input of each search
   std::vector<SourceSearch> searches_;
   std::size_t slots_ = 1;  // rows of each source
 };
@@ -165,7 +165,7 @@ std::size_t next_batch_size(const std::vector<SearchInput>& inputs,
                             std::span<const std::size_t> order, const SearchOptions& options) {
   const std::size_t max_inputs = std::min(options.batch_size, order.size());
   if (options.batch_tokens == 0) return max_inputs;
-  const std::size_t width = inputs[order.front()].source.size() + 1;  // with <eos>
+  const std::size_t width = inputs[order.front()].source.size() + 1;  // the tokens and <eos>
   return std::clamp<std::size_t>(options.batch_tokens / width, 1, max_inputs);
 }
 
@@ -189,7 +189,7 @@ Batches batches_by_length(const std::vector<SearchInput>& inputs, const SearchOp
 ///
 /// slots  rows of a source
 Batches divided(const Batches& batches, std::size_t slots) {
-  constexpr std::size_t min_rows = 32;  // of a part
+  constexpr std::size_t min_rows = 32;  // per part
   Batches all;
   for (const std::vector<std::size_t>& batch : batches) {
     const std::size_t max_parts = std::min(kernels::threads_at_work(), batch.size());
@@ -202,10 +202,10 @@ Batches divided(const Batches& batches, std::size_t slots) {
   return all;
 }
 
-/// Whether each thread searches parts of batches independently. Not if most threads would have no
-/// part; not with a Profiler, which measures one thread; and not with OpenBLAS, because its
-/// rounding of a row depends on the other rows of the batch, which must not depend on the number of
-/// threads.
+/// Whether each thread searches parts of batches independently. False if most threads would have no
+/// part, and with a Profiler, which measures only one thread. Also false with OpenBLAS: its
+/// rounding of a row depends on the other rows of the batch, and results must not depend on the
+/// number of threads.
 bool should_search_independently(std::size_t parts) {
   return 2 * parts >= kernels::threads_at_work() && execution_context().profiler == nullptr &&
          matmul_in_use() != Matmul::openblas;

@@ -19,7 +19,7 @@ using Sentence = std::vector<std::int32_t>;
 
 /// Options of search_outputs(). The member initializers are the defaults: greedy decoding.
 struct SearchOptions {
-  std::size_t beam_size = 1;  ///< hypotheses that are extended at once, >= 1; 1: greedy
+  std::size_t beam_size = 1;  ///< hypotheses kept for each source, >= 1; 1: greedy
   std::size_t num_best = 1;   ///< outputs of each source, in [1, beam_size], or >= 1 samples
   /// Exponent alpha >= 0 of the length normalization [1]: finished hypotheses Y are ordered by
   /// log p(Y | X) / ((5 + |Y|) / 6)^alpha, where |Y| counts <eos>, also for outputs that are cut
@@ -27,10 +27,10 @@ struct SearchOptions {
   double length_penalty = 0.0;
   /// Minimum number of tokens in an output; <eos> is excluded until it is reached. At most
   /// max_length, unless max_length is 0. An output may be shorter if it is cut at the maximum
-  /// length of its source or of the network.
+  /// length for its source or the network.
   std::size_t min_length = 0;
   std::size_t max_length = 0;    ///< maximum tokens of an output; 0: 50 more than its source
-  std::size_t batch_size = 64;   ///< maximum sources that are decoded at once, >= 1
+  std::size_t batch_size = 64;   ///< maximum sources of a batch, >= 1
   std::size_t batch_tokens = 0;  ///< maximum source tokens of a batch, with padding; 0: any number
   /// Whether each token, by id, is forbidden in outputs. Ids beyond the end and <eos> are allowed.
   std::vector<bool> forbidden{};
@@ -57,25 +57,25 @@ struct Hypothesis {
 };
 
 /// Translates sources by beam search [1, 2], or samples translations. At each step the beam_size
-/// most likely unfinished extensions of a source's hypotheses by one token are kept; of equal ones,
-/// the extension of the more likely hypothesis and then of the lowest id. Extensions by <eos> that
-/// are among the beam_size most likely of all extensions are finished, in addition to the kept
-/// ones. The search for a source ends when no unfinished hypothesis can become better than num_best
-/// finished ones; with length_penalty > 0 also when beam_size hypotheses are finished. An output
-/// that has reached its maximum length is cut: it ends without <eos>. <pad> and <bos> are in no
-/// output, unless its prefix has them.
+/// most likely unfinished extensions of a source's hypotheses by one token are kept. Among equally
+/// likely extensions, the more likely hypothesis is preferred, and then the lower token id.
+/// Extensions by <eos> that are among the beam_size most likely of all extensions are finished, in
+/// addition to the kept ones. The search for a source ends when no unfinished hypothesis can become
+/// better than num_best finished ones; with length_penalty > 0 also when beam_size hypotheses are
+/// finished. An output that has reached its maximum length is cut: it ends without <eos>. An output
+/// contains <pad> and <bos> only if its prefix does.
 ///
-/// A prefix is kept as it is: forbidden tokens, no_repeat_ngram and max_length constrain only the
+/// A prefix is never changed: forbidden tokens, no_repeat_ngram and max_length constrain only the
 /// tokens after it. Its tokens count for lengths, and its n-grams cannot be repeated.
 ///
-/// With beam_size 1 this is greedy decoding. Sources are decoded in batches of similar length, and
-/// leave their batch when they end. Each result depends only on its input, in every bit.
+/// With beam_size 1 this is greedy decoding. Sources are decoded in batches of similar length. A
+/// source leaves its batch when its search ends. The bits of each result depend only on its input.
 ///
 /// Each thread decodes a part of a batch, so that several threads call `network` at the same time.
 /// With few sources, threads share each operation instead. All threads together decode about one
 /// batch at a time, or 64 rows each if that is more; a source has a row for each of its hypotheses.
 ///
-/// Sampling draws each token of each output as draw_token() does. Token t of output i depends only
+/// Sampling draws each token of each output with draw_token(). Token t of output i depends only
 /// on the seed, the number of the input, i, t and the preceding tokens.
 ///
 /// network    reads source and target tokens
@@ -95,7 +95,7 @@ std::vector<std::vector<Hypothesis>> search_outputs(const Network& network, std:
                                                     const std::vector<SearchInput>& inputs,
                                                     const SearchOptions& options = {});
 
-/// Without prefixes; sources are numbered from 0.
+/// Same as search_outputs() for inputs without prefixes, which are numbered from 0.
 std::vector<std::vector<Hypothesis>> beam_search(const Network& network, std::size_t positions,
                                                  const std::vector<Sentence>& sources,
                                                  const SearchOptions& options = {});

@@ -52,7 +52,7 @@ std::vector<LikelyClass> rank(std::span<const double> probabilities, std::size_t
   for (std::size_t i = 0; i < probabilities.size(); ++i) {
     classes.push_back(
         {.id = static_cast<std::int32_t>(i) + first_word_id, .probability = probabilities[i]});
-    if (std::isnan(probabilities[i])) return {classes.back()};  // NaN has no order
+    if (std::isnan(probabilities[i])) return {classes.back()};  // NaN cannot be ordered
   }
   std::ranges::stable_sort(classes, std::ranges::greater(), &LikelyClass::probability);
   classes.resize(std::min(count, classes.size()));

@@ -23,8 +23,8 @@ struct WorkShare {
   std::size_t index = 0;  ///< index of this process, in [0, count)
   std::size_t count = 1;  ///< number of processes
 
-  /// Does `work` and returns its results in all processes, in the order of their indices. All
-  /// processes must call it.
+  /// Calls `work` and returns the results of all processes, in the order of their indices. All
+  /// processes must call all_gather.
   std::function<std::vector<std::string>(const std::function<std::string()>& work)> all_gather =
       [](const std::function<std::string()>& work) { return std::vector<std::string>{work()}; };
 };
@@ -32,11 +32,11 @@ struct WorkShare {
 /// An example with the model's output, as text.
 struct ShownExample {
   std::string input;     ///< input of the model
-  std::string output;    ///< its answer
+  std::string output;    ///< output of the model
   std::string expected;  ///< the reference
 };
 
-/// Accuracy on a sample of a set, as Scores::token_accuracy.
+/// Accuracy on a sample of a set, defined like Scores::token_accuracy.
 struct SampleAccuracy {
   std::size_t examples = 0;  ///< number of examples
   double accuracy = 0.0;     ///< share of their labels that equal the most likely prediction
@@ -92,7 +92,7 @@ SampleAccuracy sample_accuracy(const Model& model, const Examples& examples,
 
 /// A predicted class and its probability.
 struct LikelyClass {
-  std::int32_t id = first_word_id;  ///< in the target vocabulary
+  std::int32_t id = first_word_id;  ///< id in the target vocabulary
   double probability = 0.0;         ///< softmax of the logits, in (0, 1]; NaN if a logit is NaN
 };
 
@@ -105,7 +105,7 @@ std::vector<std::vector<LikelyClass>> ranked_classes(const Model& model,
 
 /// The loss of a model on an example.
 struct ExampleLoss {
-  std::size_t example = 0;  ///< its index
+  std::size_t example = 0;  ///< index of the example
   double sum = 0.0;         ///< sum of -log p(label), in nats, without label smoothing
   std::size_t labels = 0;   ///< number of labels; 0 if no token of the example is masked
   std::size_t hits = 0;     ///< labels that equal the most likely prediction

@@ -19,7 +19,7 @@ namespace tapestry {
 using TokenScores = std::vector<double>;
 
 /// Scores given targets, with dropout disabled. A sum over a target is Hypothesis::log_probability
-/// of beam_search(), up to rounding. Each score depends only on its pair, in every bit.
+/// of beam_search(), up to rounding. The bits of each score depend only on its pair.
 ///
 /// network       reads source and target tokens; each side of a pair, with <eos>, must fit into its
 ///               positions
@@ -43,7 +43,7 @@ std::vector<std::string> cross_attention_layers(const Network& network);
 ///     a_t = argmax_s 1/H sum_h A_h(t, s)
 ///
 /// where A_h(t, s) is the cross-attention of head h of one decoder layer when token t is predicted.
-/// <eos> of the source is not aligned. [1] finds the penultimate layer to align best.
+/// <eos> of the source is not aligned. In [1], the penultimate layer aligns best.
 ///
 /// layer     one of cross_attention_layers()
 /// returns   for each pair and target token the index of a source token; empty for a source without

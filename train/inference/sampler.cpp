@@ -57,7 +57,7 @@ class Ranking {
 
   const std::vector<double>& scores_;
   std::vector<std::size_t> ids_;
-  std::size_t sorted_ = 0;  // ranks that are in order
+  std::size_t sorted_ = 0;  // number of ranks that are sorted
 };
 
 /// exp((score - max_score) / temperature): the probability of a token relative to the most likely
@@ -82,10 +82,10 @@ class Weights {
   double max_score_, temperature_;
 };
 
-/// The tokens to draw from: the first of the ranking.
+/// The tokens to draw from: the first `count` tokens of the ranking.
 struct Candidates {
   std::size_t count = 0;
-  double weight = 0.0;  // of all of them
+  double weight = 0.0;  // sum of their weights
 };
 
 Candidates find_candidates(Ranking& ranking, const Weights& weight,
@@ -157,7 +157,7 @@ std::int32_t draw_token(const std::vector<double>& scores, const SamplingOptions
   left -= weight(token);
   for (std::size_t rank = 1; rank < candidates.count && left >= 0.0; ++rank) {
     const std::size_t next = ranking.id(rank);
-    // The rest may be a rounding error: a token of probability 0 is not drawn.
+    // `left` may be a rounding error: a token of probability 0 must not be drawn.
     if (weight(next) == 0.0) break;
     token = next;
     left -= weight(token);
@@ -196,7 +196,7 @@ void generate(const Network& network, std::size_t positions, std::vector<std::in
 
 namespace {
 
-/// `count` rows of ids in place of each row.
+/// Repeats each row of ids `count` times.
 Ids repeated(const Ids& ids, std::size_t count) {
   std::vector<std::int32_t> rows;
   for (std::size_t i = 0; i < ids.shape()[0]; ++i) {

@@ -16,8 +16,8 @@ namespace tapestry {
 struct SamplingOptions {
   double temperature = 1.0;         ///< divides the scores; 0 takes the most likely token
   std::size_t top_k = 0;            ///< sample only from the k most likely tokens; 0: all
-  double top_p = 1.0;               ///< total probability of the tokens to sample from [1], (0, 1]
-  double repetition_penalty = 1.0;  ///< > 0; see penalize_repetition(); 1: none
+  double top_p = 1.0;               ///< minimum total probability of the kept tokens [1], in (0, 1]
+  double repetition_penalty = 1.0;  ///< > 0; see penalize_repetition(); 1: no penalty
   std::uint64_t seed = 1;
   std::size_t window = 0;  ///< maximum number of tokens that the model reads; 0: all its positions
 };
@@ -46,7 +46,7 @@ void penalize_repetition(std::vector<double>& scores, std::span<const std::int32
                          double penalty);
 
 /// Continues `prompt`, which must not be empty, by `count` tokens and passes each to `take` when it
-/// has been sampled. The model reads the number of last tokens that the options and its positions
+/// has been sampled. The model reads as many of the last tokens as the options and its positions
 /// allow. Token i depends only on the seed, i and the preceding tokens. Special symbols are never
 /// sampled. Throws NumericError if logits are NaN or infinite.
 ///

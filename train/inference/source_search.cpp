@@ -32,7 +32,7 @@ double& of(std::vector<double>& values, std::int32_t id) {
 /// Whether a token can be an output: <pad> and <bos> are only inputs.
 bool is_output(std::int32_t token) { return token != pad_id && token != bos_id; }
 
-/// Sets the scores of tokens to -inf that would repeat a sequence of n tokens in `tokens`.
+/// Sets the scores of tokens that would repeat a sequence of n tokens in `tokens` to -inf.
 void exclude_repeated(const Sentence& tokens, std::size_t n, std::vector<double>& scores) {
   if (tokens.size() < n) return;
   const auto context = tokens.end() - static_cast<std::ptrdiff_t>(n - 1);
@@ -87,7 +87,7 @@ std::int32_t SourceSearch::last_token(std::size_t slot) const {
 }
 
 double SourceSearch::normalized(double log_probability, std::size_t tokens) const {
-  const double length = static_cast<double>(tokens + 1);  // with <eos>
+  const double length = static_cast<double>(tokens + 1);  // counts <eos>
   return log_probability / std::pow((5 + length) / 6, options_->length_penalty);
 }
 
@@ -115,7 +115,8 @@ void SourceSearch::exclude_forbidden(const Sentence& tokens, std::vector<double>
   of(scores, eos_id) = tokens.size() < options_->min_length ? impossible : end;
 }
 
-/// The extension by the next token of the prefix. Until its end there is one hypothesis, in slot 0.
+/// The extension by the next token of the prefix. Until the prefix ends, there is one hypothesis,
+/// in slot 0.
 SourceSearch::Extension SourceSearch::forced_extension(const NextLogits& next,
                                                        std::size_t first_row) const {
   const std::int32_t token = input_->prefix[length_];
@@ -268,7 +269,7 @@ bool SourceSearch::can_improve() const {
   return static_cast<std::size_t>(better) < options_->num_best;
 }
 
-/// Whether the logits after a hypothesis have no softmax, which ends the search.
+/// Whether the logits after a hypothesis have no softmax. If so, ends the search.
 bool SourceSearch::fail_without_softmax(const NextLogits& next, std::size_t first_row) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   for (std::size_t slot = 0; slot < live_.size(); ++slot) {

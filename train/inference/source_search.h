@@ -98,9 +98,9 @@ class SourceSearch {
   std::size_t max_length_;
   const SearchOptions* options_;
   RandomStream random_;
-  std::vector<Live> live_;  // by slot
+  std::vector<Live> live_;  // indexed by slot
   std::vector<Hypothesis> finished_;
-  std::size_t length_ = 0;  // of the hypotheses in slots
+  std::size_t length_ = 0;  // length of the hypotheses in slots
   bool done_ = false;
 };
 

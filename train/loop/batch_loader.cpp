@@ -118,7 +118,8 @@ bool BatchLoader::start_thread() {
 }
 
 void BatchLoader::serve(const std::stop_token& stop) {
-  // Not throw_if_cancelled(): the flag of its scope may end before this thread does.
+  // throw_if_cancelled() is not used: the flag of its scope may be destroyed before this thread
+  // ends.
   const auto throw_if_stopped = [&stop] {
     if (stop.stop_requested()) throw kernels::Cancelled();
   };
@@ -130,7 +131,7 @@ void BatchLoader::serve(const std::stop_token& stop) {
     std::optional<StepBatches> step;
     try {
       step = prepare(position, throw_if_stopped);
-    } catch (const std::exception&) {  // see take_prepared()
+    } catch (const std::exception&) {  // prepare() repeats the error, see take_prepared()
     }
     lock.lock();
     prepared_ = std::move(step);

@@ -34,14 +34,14 @@ struct StepBatches {
 class BatchLoader {
  public:
   /// The next step is prefetched if preparing a step takes at least this CPU time.
-  /// For shorter steps prefetching can cost more than it saves: on a machine with more busy threads
+  /// Below this time, prefetching can cost more than it saves: on a machine with more busy threads
   /// than cores, the trainer waited 5 ms for a step that takes 0.1 ms to prepare.
   static constexpr std::chrono::nanoseconds min_prefetch_time = std::chrono::milliseconds(1);
 
   /// Batches of the training examples of `corpus`, which must outlive the loader. A step has
   /// train.accumulate batches.
   ///
-  /// throws  DataError as make_batch_schedule().
+  /// throws  DataError, see make_batch_schedule().
   BatchLoader(const Corpus& corpus, const Config& config,
               std::chrono::nanoseconds prefetch_from = min_prefetch_time);
   /// Abandons a step that is being prepared.
@@ -86,7 +86,7 @@ class BatchLoader {
   std::chrono::nanoseconds last_time_{0};  ///< CPU time of the last step prepared
   BatchPosition prepared_position_;
   bool thread_failed_ = false;  ///< whether starting the thread failed
-  std::jthread thread_;         ///< the last member: ends before the others
+  std::jthread thread_;         ///< declared last: ends before the others are destroyed
 };
 
 }  // namespace tapestry

@@ -27,7 +27,7 @@
 namespace tapestry {
 namespace {
 
-/// An average of checkpoints, and their steps.
+/// An average of checkpoints, and the steps of these checkpoints.
 struct Average {
   ArrayStore snapshot;
   std::vector<std::uint64_t> steps;
@@ -67,8 +67,8 @@ Scores validate(const ArrayStore& average, const Config& config, const Corpus& c
       validation_set(corpus, trained.codec), config.train.exact_match_sequences);
 }
 
-/// `average` with its own value of train.best_metric instead of the best value of the checkpoints,
-/// and with this value of train.average_last.
+/// A copy of `average` with this `value` of train.best_metric, instead of the best value of its
+/// checkpoints, and with this train.average_last.
 ArrayStore completed(const ArrayStore& average, double value, std::size_t average_last) {
   Config config = saved_config(average);
   config.train.average_last = average_last;
@@ -107,8 +107,8 @@ void write_final_average(const RunDirectory& directory, const Config& config, co
   double value = std::numeric_limits<double>::infinity();
   std::string report;
   if (!corpus.validation.empty()) {
-    // Scored with the config of the checkpoints, because the values are compared: `config` may have
-    // another best_metric.
+    // The config of the checkpoints makes the scores comparable: `config` may have a different
+    // best_metric.
     const Config of_checkpoints = saved_config(average);
     const std::string& metric = of_checkpoints.train.best_metric;
     const Scores scores = validate(average, of_checkpoints, corpus);

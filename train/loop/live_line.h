@@ -20,7 +20,7 @@ struct BestScore {
 /// The state of a run after a step.
 struct LiveValues {
   std::uint64_t step = 0, total_steps = 0;
-  double loss = 0.0;           ///< smoothed
+  double loss = 0.0;           ///< smoothed loss
   std::string time_left;       ///< "0:01:20"
   std::string speed;           ///< "31,672 tokens/s"
   std::vector<double> past{};  ///< LossHistory::parts()
@@ -63,7 +63,7 @@ std::string sparkline(std::span<const double> values, std::size_t width);
 /// utf8  whether the line may have a sparkline
 std::string live_line(const LiveValues& values, std::size_t columns, bool utf8);
 
-/// Whether the locale of the environment (LC_ALL, LC_CTYPE, LANG) has the encoding UTF-8.
+/// Whether the locale of the environment (LC_ALL, LC_CTYPE, LANG) uses the encoding UTF-8.
 bool is_utf8_locale();
 
 }  // namespace tapestry

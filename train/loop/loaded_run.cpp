@@ -42,7 +42,7 @@ namespace {
 /// processes read it.
 template <class Load>
 auto load_with_cache(DataOptions& data, ProcessGroup& group, const Load& load) {
-  // Only some processes need a cache if their files have other sizes; this is rejected later.
+  // If only some processes need a cache, their files have different sizes, which is rejected later.
   if (!group.any_process(uses_cache(data)) || group.size() == 1) return load();
   decltype(load()) loaded;
   group.on_rank_0([&] { loaded = load(); });
@@ -168,7 +168,7 @@ void claim_directory(LoadedRun& run, bool fresh) {
   // Checked again: another process may have created a run before the lock was taken.
   require_no_run(run.directory);
   if (!old || !has_cache) return;
-  std::error_code ignored;  // the new run makes its cache again when it is resumed
+  std::error_code ignored;  // the new run rebuilds its cache when it is resumed
   std::filesystem::rename(old->cache_folder(), run.directory.cache_folder(), ignored);
 }
 
@@ -263,8 +263,9 @@ void prepare_cache_of_resumed_run(DataOptions& data, RunDirectory& directory, bo
   });
 }
 
-/// Whether no step is left to train and, except in a dry run, nothing of the end of the run, such
-/// as its average: a process may be killed between its last checkpoint and its end.
+/// Whether no step is left to train and the end of the run, such as its average, is complete. The
+/// end may be incomplete because the process was killed after its last checkpoint. A dry run
+/// ignores the end.
 ///
 /// phase  of the run in rank 0, before this process took its lock
 bool is_finished(const RunDirectory& directory, const ResumePlan& plan, RunPhase phase,
@@ -315,7 +316,7 @@ std::vector<std::string> restore(LoadedRun& run, Trainer& trainer) {
     lines.push_back("warning: " + event);
     trainer.add_to_history(event);
   }
-  plan.checkpoint.arrays = ArrayStore();  // as large as the model: released before training
+  plan.checkpoint.arrays = ArrayStore();  // as large as the model; not needed during training
   return lines;
 }
 

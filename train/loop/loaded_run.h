@@ -25,7 +25,7 @@ void require_no_run(const RunDirectory& directory);
 /// throws  ConfigError if the directory has files that do not belong to a run.
 void require_no_files(const RunDirectory& directory);
 
-/// A run with its config and data, before its next step: a new run, or one that continues from its
+/// A run with its config and data, before its next step. The run is new or continues from its
 /// newest usable checkpoint.
 struct LoadedRun {
   RunDirectory directory;
@@ -38,7 +38,7 @@ struct LoadedRun {
 
   // Only for a resumed run.
   std::optional<ResumePlan> resumed{};
-  std::vector<std::string> data_changes{};  ///< permitted ones, for the history
+  std::vector<std::string> data_changes{};  ///< permitted changes, for the history
 
   std::uint64_t first_step() const { return resumed ? resumed->checkpoint.step : 0; }
 };

@@ -66,8 +66,8 @@ struct BatchBound {
 
 constexpr std::size_t any_length = std::numeric_limits<std::size_t>::max();
 
-/// The bounds of all batches of a run: one for batches of a number of examples; with
-/// train.batch_tokens the bounds of largest_batches().
+/// The bounds of all batches of a run. With train.batch_size there is one bound; with
+/// train.batch_tokens, the bounds of largest_batches().
 std::vector<BatchBound> largest_bounds(const Corpus& corpus, const Config& config) {
   if (config.train.batch_tokens == 0) {
     return {{.rows = std::min(config.train.batch_size, corpus.training().size()),
@@ -121,8 +121,8 @@ std::vector<std::size_t> longest_examples(const Examples& examples, std::size_t 
   return order;
 }
 
-/// The rules of batches that bound the batches of a run. With subword regularization, each example
-/// has the longest of its segmentations in a few epochs.
+/// The rules for batches that are at least as large as the batches of a run. With subword
+/// regularization, each example has the longest of its segmentations in a few epochs.
 BatchRules bounding_rules(const Config& config, const Corpus& corpus) {
   constexpr std::uint64_t sampled_epochs = 8;
   BatchRules rules = training_rules(config, corpus);
@@ -192,7 +192,8 @@ MemoryNeed need_of_model(const Config& config, const Corpus& corpus, std::size_t
   const std::uint64_t with_moments = (1 + copies) * parameters;
   const std::uint64_t shard = copies * parameters / processes;
   const std::uint64_t sums = bytes_of_sums(parameters, config.train.accumulate, processes);
-  // Values are created one by one and then moved next to the gradients: three times the parameters.
+  // While the created values are moved next to the gradients, memory holds them twice, in addition
+  // to the gradients: three times the parameters.
   return {
       .state = std::max(2 * parameters + shard + sums, 3 * parameters) + number * count.constants,
       .validation = number * max_logits(config, corpus, sizes.target),

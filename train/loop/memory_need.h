@@ -76,7 +76,7 @@ std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Conf
 std::string to_line(const MemoryNeed& need, const std::string& largest_step,
                     const AvailableMemory& available);
 
-/// Lack of memory, and what to change.
+/// A shortage of memory, and the hint that avoids it.
 struct MemoryShortage {
   std::string found;  ///< "3.1 GB of memory may be needed, 2.0 GB are free"
   std::string hint;   ///< "try a smaller train.batch_size ..."
@@ -88,7 +88,8 @@ std::optional<MemoryShortage> find_memory_shortage(const MemoryNeed& need,
                                                    const Config& config);
 
 /// throws  MemoryError if the model and the largest step need more than the total memory available
-///         to the process, such as the limit of its control group: the system would end it.
+///         to the process, such as the limit of its control group: the system would kill the
+///         process.
 void require_memory_for_step(const MemoryNeed& need, const AvailableMemory& available,
                              const Config& config);
 

@@ -14,15 +14,15 @@ namespace tapestry {
 
 /// Reads the config of a new run, and applies its process settings to this process.
 ///
-/// throws  ConfigError as load_config(); if the file is a copy of a run's config.yaml and still
-///         names the directory of that run.
+/// throws  ConfigError, see load_config(); also if the file is a copy of a run's config.yaml and
+///         still names the directory of that run.
 Config load_new_config(const std::string& path, const std::vector<std::string>& overrides);
 
 /// Completes the config of a new run once its data are known: train.epochs becomes train.steps.
 ///
 /// path    of the config file, for errors
-/// throws  ConfigError as resolve_epochs(); if the config could not be read back from a checkpoint;
-///         if train.patience is set but there is no validation set.
+/// throws  ConfigError, see resolve_epochs(); also if the config could not be read back from a
+///         checkpoint; if train.patience is set but there is no validation set.
 void complete_new_config(const std::string& path, const Corpus& corpus, Config& config);
 
 /// throws  ConfigError if a process would have nothing to compute, because a step has fewer

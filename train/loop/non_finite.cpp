@@ -62,7 +62,7 @@ class Search {
   Parameters& parameters_;
 };
 
-/// "images" as "image".
+/// The singular of a noun such as "images": "image".
 std::string singular(const std::string& noun) { return noun.substr(0, noun.size() - 1); }
 
 /// "training pairs 3, 17 and 20"

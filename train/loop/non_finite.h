@@ -64,7 +64,7 @@ std::string in_words(const NonFiniteOrigin& origin, const Config& config);
 std::string to_text(const NonFiniteOrigin& origin, const Examples& examples, const Config& config,
                     const TextCodec& codec);
 
-/// "head.weight has a value that is not finite", for the first such tensor of the parameters,
+/// "head.weight has a value that is not finite", for the first non-finite tensor of the parameters,
 /// buffers or optimizer state; nullopt if all are finite. An update can overflow even if loss and
 /// gradient are finite. All processes of a group call this, since each has the optimizer state of
 /// one shard; all get the same result.

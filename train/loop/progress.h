@@ -93,7 +93,7 @@ class Progress {
   /// second.
   void step(std::uint64_t step, std::size_t targets, double loss);
   /// Call this after every logged interval of steps. Returns the speed of the interval; nullopt if
-  /// it has no steps, as after a validation at a logged step.
+  /// it has no steps, such as after a validation at a logged step.
   std::optional<StepSpeed> metrics(const TrainMetrics& metrics);
   /// Excludes the time that a save took from the speed of the steps.
   void exclude(std::chrono::steady_clock::duration time) { interval_started_ += time; }
@@ -121,7 +121,7 @@ class Progress {
   std::string speed() const;
   double seconds_left(std::uint64_t step) const;
 
-  std::FILE* out_;  ///< null: only the log
+  std::FILE* out_;  ///< null: writes only the log
   ProgressFormat format_;
   bool has_live_line_;  ///< whether `out_` is a terminal that can erase a line
   Clock::time_point drawn_{};

@@ -50,13 +50,13 @@ class RunRecorder {
 
   /// Records how the process has used its time, once it has computed a step.
   ///
-  /// at_once  false: only if the last event is old enough, see TimeRecorder::add_if_due()
+  /// at_once  false: only records if the last event is old enough, see TimeRecorder::add_if_due()
   void add_time(bool at_once);
 
   /// Records a validation, whose row is the last of the metrics.
   void add_validation(const Scores& scores);
 
-  /// Removes what was recorded after the step of the run, for a rollback.
+  /// Removes the records of steps after the current step of the run, for a rollback.
   void drop_later_steps();
 
  private:

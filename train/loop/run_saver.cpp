@@ -26,7 +26,7 @@
 namespace tapestry {
 namespace {
 
-constexpr std::size_t max_failures = 3;  // consecutive
+constexpr std::size_t max_failures = 3;  // consecutive failures that end the run
 
 }  // namespace
 
@@ -55,8 +55,8 @@ RunSaver::RunSaver(const RunParts& run, ParameterShards& shards, RunDirectory& d
       group_(group),
       time_use_(time_use) {}
 
-// The checkpoint records its own step as the last scheduled save; reverted if writing it fails.
-// state.nan_steps must not change before finish().
+// The checkpoint records its own step as the last scheduled save. This is reverted if writing the
+// checkpoint fails. state.nan_steps must not change before finish().
 void RunSaver::save_as_scheduled(bool last) {
   finish();
   TrainingState& state = run_.state;
@@ -120,7 +120,8 @@ void RunSaver::require_finite_state() {
                      smaller_steps_hint);
 }
 
-/// Copies the state without the shards of other processes. Returns false if memory is short.
+/// Copies the state without the shards of other processes. Returns false if there is not enough
+/// memory.
 bool RunSaver::copy_state() try {
   copy_ = std::make_shared<Copy>(Copy{run_.state.step, run_.state.metrics,
                                       kept_checkpoints(run_.state, run_.config.train),
@@ -283,7 +284,7 @@ void RunSaver::finish_after_error() try {
   } catch (const UserError& error) {
     progress_.message(fmt::format("warning: not saved: {}", error.what()));
   }
-} catch (const std::exception&) {  // the error that ends the run is what matters
+} catch (const std::exception&) {  // the run already ends with a more important error
 }
 
 ArrayStore RunSaver::read_rollback_target(const std::string& found) const {

@@ -46,18 +46,18 @@ class RunSaver {
   /// Begins a scheduled save: by train.save_every, or after one of the best validations. Unless it
   /// fails, its step becomes TrainingState::scheduled_save.
   ///
-  /// last    whether this is the last save of the run. It is complete when the function returns; so
-  ///         is a save without a thread or memory for the background.
+  /// last    whether this is the last save of the run. It is complete when the function returns.
+  ///         The same is true of a save without a thread or memory for the background.
   /// throws  NumericError if parameters, buffers or the state of the optimizer are not finite;
   ///         OutputError or std::bad_alloc if a failure ends the run.
   void save_as_scheduled(bool last);
 
-  /// Begins a save outside of the schedule, such as at the end of a run. Arguments and errors are
-  /// as for save_as_scheduled().
+  /// Begins a save outside of the schedule, such as at the end of a run. For arguments and errors,
+  /// see save_as_scheduled().
   void save(bool last);
 
   /// Saves the last state of this process unless it is saved; then deletes the old checkpoints that
-  /// an earlier process left when it was killed. Errors are as for save_as_scheduled().
+  /// an earlier process left when it was killed. For errors, see save_as_scheduled().
   void complete();
 
   /// Begins a save that a signal requested, unless this step is saved or is being saved, and logs
@@ -146,15 +146,15 @@ class RunSaver {
   Progress& progress_;
   ProcessGroup& group_;
   TimeUse& time_use_;
-  std::size_t failures_ = 0;  ///< consecutive
+  std::size_t failures_ = 0;  ///< number of consecutive failures
   std::optional<std::uint64_t> saved_step_;
   std::optional<Retention> kept_with_saved_;  ///< argument of mark_as_saved()
-  std::optional<Save> in_flight_;  ///< the same in all processes
-  std::shared_ptr<Copy> copy_;     ///< written next by writer_; in rank 0
+  std::optional<Save> in_flight_;             ///< the same in all processes
+  std::shared_ptr<Copy> copy_;                ///< written next by writer_; in rank 0
   std::vector<std::string>
       deletion_problems_;                    ///< old checkpoints not deleted since the last report
   std::set<std::string> reported_problems_;  ///< deletion problems in earlier reports
-  bool warned_of_thread_ = false;            ///< about a missing thread
+  bool warned_of_thread_ = false;            ///< whether the missing thread was reported
   Clock::duration max_save_time_{0};
   BackgroundTask writer_;  ///< on rank 0; declared last: ends before the members it writes to
 };

@@ -294,7 +294,7 @@ void StepComputer::count_step(const RunStep& step) {
 }
 
 void StepComputer::update_weights(const RunStep& step) {
-  const kernels::UncancellableScope whole;  // the other processes wait for this shard
+  const kernels::UncancellableScope whole;  // the other processes wait for the shard
   {
     const PartTimer timer(time_use_, TimePart::optimizer, "optimizer step");
     optimizer_->step(step.learning_rate, step.clip_factor);

@@ -41,7 +41,7 @@ struct StepDurations {
   Duration forward{}, backward{};  ///< without anomaly checks
   Duration anomaly_checks{};       ///< with train.detect_anomaly
   Duration exchange{};             ///< exchange of gradients with other processes
-  Duration gradients{};            ///< sum of the others
+  Duration gradients{};            ///< sum of the durations above
 };
 
 /// The loss of a step, over all its batches.
@@ -94,8 +94,8 @@ using BatchObservers = std::function<std::unique_ptr<TapeObserver>(std::size_t b
 ///                  average = average + (1 - d) (w - average), with d of WeightAverage
 ///                  the buffers get the updates that were deferred in forward
 ///
-/// Only apply() and skip() change the state, so a step that is abandoned before, for example
-/// because it was cancelled, can be computed again.
+/// Only apply() and skip() change the state, so a step that is abandoned before these calls, for
+/// example because it was cancelled, can be computed again.
 ///
 ///     StepComputer computer(config, corpus);
 ///     RunStep step = computer.next_step(false);
@@ -121,8 +121,8 @@ class StepComputer {
   void restore(const ArrayStore& snapshot);
 
   /// Restores the state of `snapshot` for the config of this object, which the user may have
-  /// changed: with other batches, an epoch that has begun cannot continue, and the next epoch
-  /// begins. throws as restore().
+  /// changed: if the batches change, an epoch that has begun cannot continue, and the next epoch
+  /// begins. For errors, see restore().
   void resume(const ArrayStore& snapshot);
 
   /// Loads the parameters of a pretrained model, see load_pretrained(); returns its lines.
@@ -165,7 +165,7 @@ class StepComputer {
   ///         skipped, or a state restored, since next_step().
   void apply(const RunStep& step);
 
-  /// Counts the step and keeps the weights. throws as apply().
+  /// Counts the step and keeps the weights. For errors, see apply().
   void skip(const RunStep& step);
 
   /// The config; schedule.decay_steps is set if it follows from train.steps.
@@ -207,7 +207,7 @@ class StepComputer {
   Model model_;
   ParameterShards shards_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::optional<WeightAverage> average_;  ///< with train.ema_decay
+  std::optional<WeightAverage> average_;  ///< only with train.ema_decay
   std::unique_ptr<Schedule> schedule_;
   BatchLoader batches_;
   TrainingState state_;

@@ -15,8 +15,8 @@ namespace tapestry {
 struct StepTime {
   using Duration = std::chrono::steady_clock::duration;
 
-  Duration time{};              ///< of the whole step
-  Duration preparation{};       ///< until its batches are ready
+  Duration time{};              ///< duration of the whole step
+  Duration preparation{};       ///< duration until its batches are ready
   Duration gradients{};         ///< forward and backward of all batches
   std::size_t targets = 0;      ///< target tokens
   std::uint64_t positions = 0;  ///< target_positions() of all rows, with padding; 0 for images
@@ -25,11 +25,11 @@ struct StepTime {
 
 /// Computes and applies the next step, and measures its durations.
 ///
-/// prefetch  as in StepComputer::next_step()
+/// prefetch  see StepComputer::next_step()
 /// throws    NumericError if loss or gradient are not finite; errors of StepComputer. The state is
 ///           then unchanged.
 StepTime time_step(StepComputer& computer, bool prefetch = false);
-/// For a step with these batches, of any number and size.
+/// Same as above for a step with these batches, of any number and size.
 StepTime time_step(StepComputer& computer, std::vector<Batch> batches);
 
 }  // namespace tapestry

@@ -87,7 +87,7 @@ Trainer::Trainer(Config config, const Corpus& corpus, RunDirectory& directory, P
 void Trainer::resume(const ArrayStore& snapshot) {
   const Config before = saved_config(snapshot);
   computer_.resume(snapshot);
-  // A finished run is not saved again: other values of train.average_last or train.best_metric then
+  // A finished run is not saved again, so that changes of train.average_last or train.best_metric
   // do not delete checkpoints that the saved config keeps.
   saver_.mark_as_saved(kept_checkpoints(state_, before.train));
   if (!finished()) state_.revert_end_rows();
@@ -184,7 +184,7 @@ std::optional<RunEnd> Trainer::find_interruption(Interruptions& interruptions) {
 
 /// The validation and saving due after a step; the last step is always validated.
 void Trainer::finish_iteration() {
-  state_.validation_pending = true;  // in case it is cancelled
+  state_.validation_pending = true;  // in case the validation is cancelled
   bool among_best = false;
   if (is_due(config_.train.validate_every)) {
     among_best = validate_and_compare();
@@ -302,7 +302,7 @@ void Trainer::log() {
 Scores Trainer::validate() { return validator_.score(end_requested_); }
 
 /// Returns whether the validation is one of the train.keep_best best ones.
-/// throws  kernels::Cancelled, nothing is changed then.
+/// throws  kernels::Cancelled; the state is then unchanged.
 bool Trainer::validate_and_compare() {
   if (corpus_.validation.empty()) return false;
   Scores scores;
@@ -389,7 +389,7 @@ bool Trainer::average_last_checkpoints() {
 
 // ---- Non-finite values.
 
-/// Returns as train_step().
+/// Returns the result of train_step().
 bool Trainer::handle_non_finite(const std::string& found, const RunStep& step) {
   saver_.finish();  // the last checkpoint may be needed
   const std::string finding = group_.broadcast([&] { return store_non_finite(found, step); });
@@ -408,7 +408,7 @@ bool Trainer::handle_non_finite(const std::string& found, const RunStep& step) {
 
 namespace {
 
-/// The parts of a finding, which "; " separates, on separate lines.
+/// Puts the parts of a finding, which are separated by "; ", on separate lines.
 std::string in_lines(const std::string& finding) {
   std::string lines;
   for (std::size_t begin = 0; begin < finding.size();) {

@@ -36,10 +36,10 @@ enum class RunEnd { finished, signal, time, last_step };
 /// A run that is stopped after any step and resumed from its checkpoint ends with the same bytes as
 /// an uninterrupted run, on any number of threads.
 ///
-/// A group of processes, each with a Trainer of the same config and corpus, trains as one process
-/// does, with the same bits. All functions that are not const are then called by all of them. Only
-/// rank 0 writes the run directory; validation is divided among all. Each process has the state of
-/// the optimizer and the averages of the weights only for its shard of the parameters, see
+/// A group of processes, each with a Trainer of the same config and corpus, gives the same bits as
+/// a single process. All functions that are not const are then called by all of them. Only rank 0
+/// writes the run directory; validation is divided among all. Each process has the state of the
+/// optimizer and the averages of the weights only for its shard of the parameters, see
 /// ParameterShards.
 class Trainer {
  public:
@@ -52,8 +52,8 @@ class Trainer {
   void resume(const ArrayStore& snapshot);
 
   /// Also records samples, weights and gradients of each validation in files of this run directory
-  /// from now on, see RunRecorder. Call it after resume(), in one process of the group. Changes no
-  /// bit of the run.
+  /// from now on, see RunRecorder. Call it after resume(), in one process of the group. Does not
+  /// change the results of the run.
   void record_to(const std::filesystem::path& folder);
 
   /// Adds a line to the history, which is stored in checkpoints.
@@ -65,7 +65,7 @@ class Trainer {
   /// train.report_every specifies, and at the end of a finished run the average of its last
   /// checkpoints (train.average_last). Errors of report and average are warnings.
   ///
-  /// An interruption cancels a step or a validation at once: a resumed run repeats it.
+  /// An interruption cancels a step or a validation immediately. A resumed run repeats it.
   ///
   /// A save copies the state and writes the copy in the background. Its result is checked after
   /// each step. One save is written at a time. The next save, a rollback, a report and the end of
@@ -91,8 +91,8 @@ class Trainer {
   const std::string& run_id() const { return state_.run_id; }
   const Config& config() const { return config_; }
   /// The state and the steps of the run. A step that the caller applies counts as a step of the
-  /// run, which continues after it, but is not checked for divergence, validated, saved or
-  /// recorded.
+  /// run, and the run continues after it. Such a step is not checked for divergence, validated,
+  /// saved or recorded.
   StepComputer& computer() { return computer_; }
   /// The rows of metrics.csv so far.
   const MetricsTable& metrics() const { return state_.metrics; }
@@ -147,7 +147,7 @@ class Trainer {
   TrainingState& state_;
   TimeUse& time_use_;
 
-  TextCodec codec_;  ///< encodes as the corpus does
+  TextCodec codec_;  ///< encodes text like the corpus
   RunDirectory& directory_;
   Progress& progress_;
   std::uint64_t epoch_ = 1;                           ///< epoch of the last step, from 1
@@ -155,7 +155,7 @@ class Trainer {
   const std::atomic<bool>* end_requested_ = nullptr;  ///< cancels a step or a validation
   Validator validator_;
   RunRecorder recorder_;
-  RunSaver saver_;  ///< the last member: its thread ends before what it writes to
+  RunSaver saver_;  ///< declared last: its thread ends before the members it writes to
 };
 
 }  // namespace tapestry

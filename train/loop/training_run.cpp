@@ -135,8 +135,8 @@ void announce_long_step(Clock::duration batch_time, const Config& config, Progre
                   duration_in_words(seconds * static_cast<double>(config.train.steps))));
 }
 
-/// Prints the memory need of the run, and allocates the memory of its largest step, so that a lack
-/// of memory is detected before training. throws MemoryError, kernels::OutOfMemory,
+/// Prints the memory need of the run, and allocates the memory of its largest step, so that running
+/// out of memory is detected before training. throws MemoryError, kernels::OutOfMemory,
 /// kernels::Cancelled.
 void prepare_memory(const Trainer& trainer, const Corpus& corpus, const AvailableMemory& available,
                     std::size_t processes, Progress& progress) {
@@ -316,7 +316,7 @@ int train(LoadedRun& run, const RunOptions& options, ProcessGroup& group, RunSig
     const kernels::CancellationScope cancellable(&signals.end_requested());
     group.together([&] { prepare_memory(trainer, run.corpus, available, group.size(), progress); });
     if (options.dry_run) return try_one_step(run, trainer.computer(), progress);
-  } catch (const kernels::Cancelled&) {  // the trainer finds the reason and ends
+  } catch (const kernels::Cancelled&) {  // the trainer finds the reason and ends the run
     if (options.dry_run) return code_of_interruption(group, signals, progress);
   }
   if (group.is_rank_0()) begin_recording(run, trainer, progress);

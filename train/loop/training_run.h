@@ -13,12 +13,12 @@
 ///     tapestry::RunOptions options{.config = "copy.yaml", .overrides = {"train.steps=500"}};
 ///     return tapestry::start_or_resume_run(options);
 ///
-/// A resumed run ends with the same bytes as one that was never stopped.
+/// A resumed run ends with the same bytes as a run that was never stopped.
 namespace tapestry {
 
 class ProcessGroup;
 
-/// The group of this process only.
+/// The group that contains only this process.
 ProcessGroup& single_process();
 
 /// Which run a process trains, and how.
@@ -38,10 +38,10 @@ struct RunOptions {
 };
 
 /// Trains a new run until it is finished or interrupted, see RunSignals. A dry run ends after one
-/// step and leaves the run directory as it is.
+/// step and does not change the run directory.
 ///
-/// All processes of a group call it. Rank 0 writes the run directory and prints. Processes whose
-/// program, config or data differ from rank 0's are rejected.
+/// All processes of a group call this function. Rank 0 writes the run directory and prints.
+/// Processes whose program, config or data differ from rank 0's are rejected.
 ///
 /// returns  the exit code of a program that only trains: 0 if the run is finished or has reached
 ///          `until`, 124 after train.max_time, 128 + n after signal n
@@ -51,10 +51,11 @@ int start_run(const RunOptions& options, ProcessGroup& group = single_process())
 /// Starts a run of a config in memory; `options.config` only names it in messages.
 int start_run(Config config, const RunOptions& options, ProcessGroup& group = single_process());
 
-/// Resumes a run from its newest usable checkpoint. Returns as start_run(); 0 if it is finished.
+/// Resumes a run from its newest usable checkpoint. Returns the exit code, see start_run(); 0 if
+/// the run is already finished.
 ///
-/// throws  as start_run(); ConfigError if a key that must not change differs from the checkpoint;
-///         CheckpointError if there is no usable checkpoint.
+/// throws errors of start_run(); ConfigError if a key that must not change differs from the
+///         checkpoint; CheckpointError if there is no usable checkpoint.
 int resume_run(const RunOptions& options, ProcessGroup& group = single_process());
 
 /// Resumes the run in the run directory of the config, or starts it if the directory has none.

@@ -47,7 +47,7 @@ void Validator::with_averaged_weights(const std::function<void()>& work) {
   swap();
   try {
     work();
-  } catch (const kernels::Cancelled&) {  // in all processes
+  } catch (const kernels::Cancelled&) {  // all processes throw it
     swap();
     throw;
   } catch (...) {  // ends all processes; the others can no longer swap
@@ -74,7 +74,7 @@ WorkShare Validator::work_share(const std::atomic<bool>* cancel) {
 Scores Validator::score_with_present_weights(const std::atomic<bool>* cancel) {
   const PartTimer timer(time_use_, TimePart::validation, "validation and decoding");
   const WorkShare share = work_share(cancel);
-  // Cancelled in all_gather() only, so that all processes of a group end the evaluation together.
+  // Cancelled only in all_gather(), so that all processes of a group end the evaluation together.
   const kernels::CancellationScope cancellable(group_.size() == 1 ? cancel : nullptr);
   share.all_gather([] {
     kernels::throw_if_cancelled();

@@ -6,7 +6,8 @@
 
 #include "tests/train/kinds.h"
 
-/// `tapestry classify`, `tag` and `fill`, and --long-lines of all commands that answer lines.
+/// `tapestry classify`, `tag` and `fill`, and the option --long-lines of all commands that read
+/// lines.
 namespace tapestry {
 namespace {
 
@@ -17,8 +18,8 @@ using test::Outcome;
 using test::split_lines;
 
 /// A workplace with trained models: runs/classes labels weather `no` and days `yes`; runs/images
-/// names the brighter half of an image; runs/double is runs/images in float64; also runs/tags,
-/// runs/masked and runs/tiny.
+/// names the brighter half of an image; runs/double is runs/images in float64. It also has
+/// runs/tags, runs/masked and runs/tiny.
 const KindWorkplace& trained_kinds() {
   static const KindWorkplace work;
   static const bool is_trained = [] {
@@ -46,7 +47,7 @@ const std::string heading = "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p\n";
 
 // ---- classify
 
-TEST_CASE("classify prints for each line a class, a tab and its probability") {
+TEST_CASE("classify prints a class, a tab and the probability of the class for each line") {
   const auto lines = split_lines(classes("a fine day\nit rains again\na zebra day\n"));
   REQUIRE(lines.size() == 3);
   for (std::size_t i = 0; i < 3; ++i) {
@@ -94,13 +95,13 @@ TEST_CASE("classify runs an image model in the model's precision") {
   }
 }
 
-TEST_CASE("classify prints empty lines for blank lines and the header of a table") {
+TEST_CASE("classify prints an empty line for a blank line and for the header of a table") {
   CHECK(classes("\n  \na fine day") == "\n\n" + classes("a fine day\n"));
   CHECK(classes("").empty());
   CHECK(classes(heading + "\n" + top, "images") == "\n\n" + classes(top, "images"));
 }
 
-TEST_CASE("classify rejects an invalid line after the answers to the lines before it") {
+TEST_CASE("classify answers all lines before an invalid line, then rejects it") {
   const KindWorkplace& work = trained_kinds();
   const Outcome second = work.run("classify runs/images", top + heading);
   CHECK(second.code == 3);
@@ -130,7 +131,7 @@ TEST_CASE("tag labels each token of each line on standard input") {
   CHECK(contains(scores, "\ninput     Ada   spoke\noutput    B-PER O\n"));
 }
 
-TEST_CASE("tag rejects a CoNLL file, and labels its sentences after the suggested conversion") {
+TEST_CASE("tag rejects a CoNLL file, but accepts it after the conversion that the hint suggests") {
   const KindWorkplace& work = trained_kinds();
   const std::string conversion = R"(awk -F'\t' '{printf "%s", NF ? $1 " " : "\n"}' )";
   check_rejected(work, "tag runs/tags", 3, {":1: found a tab", conversion + "FILE"},
@@ -145,7 +146,7 @@ TEST_CASE("tag rejects a CoNLL file, and labels its sentences after the suggeste
 
 // ---- fill
 
-TEST_CASE("fill replaces words that a masked model does not know, and no others") {
+TEST_CASE("fill replaces only the words that a masked model does not know") {
   const auto fill = [&](const std::string& input) {
     return trained_kinds().out("fill runs/masked", input);
   };
@@ -161,7 +162,7 @@ TEST_CASE("fill replaces words that a masked model does not know, and no others"
   }
 }
 
-TEST_CASE("fill reads one line, up to the length of a window") {
+TEST_CASE("fill reads lines of characters, each of at most data.context tokens with its ends") {
   const KindWorkplace work;
   work.write("windows.yaml",
              "data: {task: text, train_text: text.txt, context: 6}\n"
@@ -177,9 +178,9 @@ TEST_CASE("fill reads one line, up to the length of a window") {
                  {":1: found 8 tokens to read, expected at most 7 (data.context)"}, "a bad ca\n");
 }
 
-// ---- Models and lines that do not fit
+// ---- Unsuitable models and lines that are too long
 
-TEST_CASE("commands reject models of other kinds, and name the kinds that they accept") {
+TEST_CASE("commands reject models of the wrong kind and name the kinds that they accept") {
   const KindWorkplace& work = trained_kinds();
   check_rows(work,
              {{"translate runs/masked", 2, {"kind masked_language_model, expected seq2seq"}},
@@ -199,12 +200,13 @@ std::string repeated(const std::string& text, int count) {
   return all;
 }
 
-TEST_CASE("a line that is too long gets an empty answer, is cut, or ends the command") {
+TEST_CASE(
+    "--long-lines selects whether a long line gets an empty answer, is cut or ends the command") {
   struct Case {
     std::string command;
     std::string good;      ///< a line that the model can read
-    std::string too_long;  ///< a line whose first tokens fit
-    std::string cut;       ///< the tokens that fit
+    std::string too_long;  ///< a line of which only the first tokens fit
+    std::string cut;       ///< the tokens of `too_long` that fit
     std::string problem;
   };
   const std::vector<Case> cases = {

@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::json;
 using test::contains;
 
-/// A workplace with a config of an untrained seq2seq model, pairs.yaml.
+/// A workplace with pairs.yaml, the config of an untrained seq2seq model.
 struct AttentionWorkplace : test::KindWorkplace {
   AttentionWorkplace() {
     write("pairs.yaml",
@@ -58,7 +58,7 @@ TEST_CASE("attention prints each layer and head with queries and keys") {
   for (const Json& layer : shown["layers"]) CHECK(layer["heads"].size() == 2);
 }
 
-TEST_CASE("attention prints the tokens that each kind of model reads, of an example or a text") {
+TEST_CASE("attention prints the tokens that each kind of model reads from an example or a text") {
   const AttentionWorkplace work;
   CHECK(work.tokens("language.yaml --example 2").size() == 6);
   CHECK(work.tokens("words.yaml --example 2")[0] == "<bos>");
@@ -88,7 +88,7 @@ TEST_CASE("attention prints the tokens that each kind of model reads, of an exam
         Json{"class", "0,0", "0,1", "0,2", "0,3", "1,0", "1,1", "1,2", "1,3"});
 }
 
-TEST_CASE("the example comes from the validation set, else the test set, else the training set") {
+TEST_CASE("attention shows an example of the validation set, or else of the test or training set") {
   const AttentionWorkplace work;
   CHECK(work.json("pairs.yaml").at("example") == "validation 1");
   CHECK(work.json("pairs.yaml data.validation_size=0").at("example") == "test 1");
@@ -103,7 +103,8 @@ TEST_CASE("every layer of a trained model is shown, and a text needs no data fil
       "model.attention=parameter_free model.num_heads=1");
   const std::vector<std::string> layers{"encoder.layers.0.self_attn", "encoder.layers.1.self_attn"};
   CHECK(layers_of(work.json("runs/classes")) == layers);
-  // A copy of the model reads the example. It must have the running averages of the batch norms.
+  // A copy of the model reads the example. The copy must have the running averages of the batch
+  // norms.
   const Json example = work.json("runs/classes --example 2")["layers"][1];
   const Json same = work.json("runs/classes --text 'a fine day'")["layers"][1];
   REQUIRE(example["keys"] == same["keys"]);
@@ -122,7 +123,8 @@ TEST_CASE("every layer of a trained model is shown, and a text needs no data fil
   CHECK(work.run("attention runs/classes").code == 3);
 }
 
-TEST_CASE("a text has the output of translate as its target, an example its reference") {
+TEST_CASE(
+    "attention decodes the output of translate for a text, and the reference for an example") {
   const AttentionWorkplace work;
   work.out(
       "train pairs.yaml train.steps=60 train.max_decode_length=7 "
@@ -146,7 +148,7 @@ TEST_CASE("a text has the output of translate as its target, an example its refe
   source.erase(source.size() - 1);
   Json copied = reference["layers"][1]["keys"];
   copied.erase(0);
-  CHECK(copied == source);  // the task is to copy
+  CHECK(copied == source);  // the reference is a copy of the source
 }
 
 TEST_CASE("a table has a row for each token and a dot for masked weights") {

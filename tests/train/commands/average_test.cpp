@@ -56,7 +56,7 @@ TEST_CASE("average writes a checkpoint that evaluate and initialize_from accept"
        {"train tiny.yaml train.run_dir=next train.steps=1 train.initialize_from=mean.h5", 0, {}}});
 }
 
-TEST_CASE("a run ends with the average of its last checkpoints and its validation") {
+TEST_CASE("a run ends by averaging its last checkpoints and validating the average") {
   const AverageWorkplace work;
   const std::string trained = work.out(train_average + "train.keep_last=2");
   const ArrayStore average = read_checkpoint(work / "runs/tiny/average.h5");
@@ -88,7 +88,8 @@ TEST_CASE("a run ends with the average of its last checkpoints and its validatio
   }
 }
 
-TEST_CASE("a finished run without validation uses its average, and no average of another run") {
+TEST_CASE(
+    "a finished run without validation uses its own average, but not the average of another run") {
   const AverageWorkplace work;
   const std::string trained = work.out(train_average + "data.validation_size=0");
   CHECK(contains(trained, "\naverage of the checkpoints of steps 6, 8, 10, 12\n"));
@@ -112,7 +113,8 @@ TEST_CASE("a run that was stopped and resumed has the same average as an uninter
   const std::string expected = work.read("runs/tiny/average.h5");
   CHECK(work.read("parts/average.h5") == expected);
 
-  // It is computed again only if it is missing or damaged, and not used after the run continues.
+  // The average is computed again only if it is missing or damaged. It is not used once the run has
+  // continued.
   std::filesystem::remove(work / "parts/average.h5");
   CHECK(contains(work.run("train --resume parts").out, "\naverage of the checkpoints"));
   CHECK(work.read("parts/average.h5") == expected);
@@ -127,7 +129,7 @@ TEST_CASE("a run that was stopped and resumed has the same average as an uninter
   CHECK(contains(work.run("train --resume parts").out, "steps 8, 10, 12, 14: "));
 }
 
-TEST_CASE("a finished run is averaged again when it is resumed with another train.average_last") {
+TEST_CASE("a finished run is averaged again if it is resumed with a changed train.average_last") {
   const AverageWorkplace work;
   REQUIRE(work.run(train_average).code == 0);
   const auto resume = [&](const std::string& last) {
@@ -143,7 +145,7 @@ TEST_CASE("a finished run is averaged again when it is resumed with another trai
                            "steps 6, 8, 10, 12: loss "});
   CHECK(contains(resume("5"), "is finished"));
 
-  // After a change of best_metric, the average still has the metric of its checkpoints.
+  // If train.best_metric changes, the average keeps the metric of its checkpoints.
   REQUIRE(work.run("train --resume runs/tiny train.average_last=3 "
                    "train.best_metric=token_accuracy --allow-change train.best_metric")
               .code == 0);

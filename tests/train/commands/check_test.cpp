@@ -80,7 +80,7 @@ TEST_CASE("gradcheck prints a line for each tensor and output and finds no wrong
   CHECK(work.contents().size() == 1);
 }
 
-TEST_CASE("gradcheck takes a run directory and a checkpoint, with their trained values") {
+TEST_CASE("gradcheck checks the trained values of a run directory or a checkpoint") {
   const TrainedWorkplace work;
   const Outcome run = work.run("gradcheck runs/tiny --coordinates 2");
   CHECK(run.code == 0);
@@ -90,7 +90,8 @@ TEST_CASE("gradcheck takes a run directory and a checkpoint, with their trained 
             .starts_with(work.checkpoint(12) + ", step 12, float64, "));
 }
 
-TEST_CASE("gradcheck checks 8 coordinates and 3 directions of a tensor with seed 1") {
+TEST_CASE(
+    "gradcheck checks 8 coordinates and 3 directions of each tensor, with seed 1, by default") {
   const TinyWorkplace work;
   const auto rows = [&](const std::string& options) {
     const json report = json::parse(work.out("gradcheck tiny.yaml --json " + options));

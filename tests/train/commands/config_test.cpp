@@ -54,7 +54,7 @@ TEST_CASE("config new asks what the task needs and writes a config that trains")
   CHECK_FALSE(work.has("other.yaml"));
 }
 
-TEST_CASE("every config that config new writes trains as it is, on few examples and on many") {
+TEST_CASE("every config that config new writes trains without edits, on few or many examples") {
   const KindWorkplace work;
   const auto repeated = [](const std::string& lines, int times) {
     std::string text;
@@ -88,7 +88,7 @@ TEST_CASE("every config that config new writes trains as it is, on few examples 
       CHECK_MESSAGE(checked.code == 0, checked.err);
     }
   }
-  // Steps depend on the data; a long line fits; images have their shape and scale.
+  // The number of steps and max_length depend on the data. Images have their shape and scale.
   check_words(work.read("new1.yaml"), {"\n  max_length: 301 ", "\n  steps: 300 "});
   CHECK(contains(work.read("new8.yaml"), "\n  steps: 940 "));
   check_words(work.read("new9.yaml"),
@@ -105,7 +105,7 @@ TEST_CASE("config new writes nothing if the data cannot be used") {
   CHECK_FALSE(work.has("bad.yaml"));
 }
 
-TEST_CASE("config new sets the layers of the stacks that the model has") {
+TEST_CASE("config new sets the number of layers of each stack that the model has") {
   const KindWorkplace work;
   const auto made = [&](const std::string& task, const std::string& kind) {
     const std::string file = kind + ".new.yaml";

@@ -74,13 +74,13 @@ TEST_CASE("evaluate prints the scores of the held-out sets, as text and as JSON"
   CHECK_FALSE(contains(older, "input"));
 }
 
-/// An example as evaluate shows it.
+/// The text that evaluate prints for an example.
 std::string shown(const std::string& source, const std::string& output, const std::string& target) {
   const std::string text = fmt::format("\ninput     {}\noutput    {}\n", source, output);
   return output == target ? text : text + fmt::format("expected  {}\n", target);
 }
 
-TEST_CASE("evaluate shows the first pairs of the test or else validation set, five by default") {
+TEST_CASE("evaluate shows five pairs by default, of the test set or else of the validation set") {
   const TinyWorkplace work;
   for (const std::string test_size : {"data.test_size=7", "data.test_size=0"}) {
     CAPTURE(test_size);
@@ -127,7 +127,7 @@ TEST_CASE("evaluate decodes every sentence, regardless of train.exact_match_sequ
   CHECK(scores(work.run("evaluate runs/all").out) == scores(few));
 }
 
-TEST_CASE("evaluate of a run without held-out data says so; a missing set is null in JSON") {
+TEST_CASE("evaluate reports that a run has no held-out data; a missing set is null in JSON") {
   const KindWorkplace work;
   CHECK(work.out("train tiny.yaml data.validation_size=0 data.test_size=0")
             .ends_with("; next: tapestry report runs/tiny\n"));
@@ -145,7 +145,7 @@ TEST_CASE("evaluate of a run without held-out data says so; a missing set is nul
                "\n\ninput     image 2\noutput    "});
 }
 
-TEST_CASE("evaluate shows masked inputs and predictions at masked places only") {
+TEST_CASE("evaluate shows masked inputs, and outputs that differ only at masked positions") {
   const KindWorkplace work;
   work.out("train masked.yaml train.steps=1");
   std::size_t hidden = 0, words = 0, wrong = 0;
@@ -163,7 +163,7 @@ TEST_CASE("evaluate shows masked inputs and predictions at masked places only") 
   }
   CHECK(hidden > 0);
   CHECK(wrong > 0);
-  CHECK(wrong < words / 2);  // a model of one step is wrong nearly everywhere it guesses
+  CHECK(wrong < words / 2);  // after one step, nearly all predictions are wrong
 }
 
 // ---- Data files
@@ -189,7 +189,7 @@ TEST_CASE("train and evaluate print the share of unknown tokens; train warns abo
                  "\nwarning: unknown tokens: 60.0 % of the training set, 60.0 % of the"));
 }
 
-TEST_CASE("evaluate needs no training files, and accepts other files to score") {
+TEST_CASE("evaluate needs no training files, and can score other files") {
   const TextWorkplace work;
   work.out("train text.yaml");
   const std::string before = work.out("evaluate runs/text");
@@ -271,7 +271,7 @@ TEST_CASE("evaluate without the training file scores the sets that have separate
   CHECK(work.run("check runs/language").code != 3);
 }
 
-TEST_CASE("evaluate scores the images that were held out of training, and no others") {
+TEST_CASE("evaluate scores only the images that were held out of training") {
   const KindWorkplace work;
   work.out("train images.yaml train.steps=1");
   const std::string cut = work.out("evaluate runs/images");
@@ -290,7 +290,7 @@ TEST_CASE("evaluate reads another text with the vocabulary of the model") {
   const std::string before = work.run("evaluate runs/language").out;
   work.write("more.txt", "dab a cab\nzzz\n");
   const std::string done = work.run("evaluate runs/language data.test_text=more.txt").out;
-  // 14 characters: two windows of 6, each predicted from the character before it, and the rest.
+  // 14 characters give two windows of 6 characters and a window with the last 2 characters.
   CHECK(done.starts_with(before));
   CHECK(contains(done, "\ntest        3 held-out windows: loss "));
 
@@ -387,7 +387,7 @@ TEST_CASE("evaluate records the scores of a run for its report") {
   const TrainedWorkplace work;
   const std::string file = "runs/tiny/evaluation.json";
   const json scores = json::parse(work.run("evaluate " + work.checkpoint(12) + " --json").out);
-  CHECK_FALSE(work.has(file));  // of a checkpoint
+  CHECK_FALSE(work.has(file));  // scores of a checkpoint are not recorded
   work.run("evaluate runs/tiny decoding.beam_size=2");
   const json recorded = json::parse(work.read(file));
   CHECK(recorded.at("overrides") == json{"decoding.beam_size=2"});

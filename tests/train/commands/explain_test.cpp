@@ -125,7 +125,7 @@ TEST_CASE("explain writes the page to the path of report, or to --output") {
                  {"none/here.html: could not open its folder", "create the folder none"});
 }
 
-TEST_CASE("labels come from --target, or else from the model's own output") {
+TEST_CASE("explain uses the labels of --target, or else the model's own output") {
   const ExplainWorkplace work;
   work.out("train pairs.yaml --quiet");
   const Json own = work.json("runs/pairs 'c a b'");
@@ -172,7 +172,7 @@ TEST_CASE("labels come from --target, or else from the model's own output") {
   CHECK(labels("images.yaml " + pixels + " --target bottom") == Words{"bottom"});
 }
 
-TEST_CASE("every variant of a layer has a formula, and queries, keys and values") {
+TEST_CASE("explain shows a formula, queries, keys and values for every variant of a layer") {
   const ExplainWorkplace work;
   for (const std::string variant :
        {"model.score=additive", "model.score=bilinear", "model.score=dot_product model.window=1",
@@ -200,7 +200,7 @@ TEST_CASE("every variant of a layer has a formula, and queries, keys and values"
   }
 }
 
-TEST_CASE("steps have one row for each token of the encoder or of the decoder") {
+TEST_CASE("each step of explain has one row per token of the encoder or of the decoder") {
   const ExplainWorkplace work;
   const Json data = work.json("pairs.yaml 'c a b' --target 'a b c' model.tie_embeddings=all");
   std::size_t checked = 0;

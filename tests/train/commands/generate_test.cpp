@@ -57,7 +57,7 @@ TEST_CASE("generate ends with an error that names the layer if the scores are Na
   CHECK(contains(done.err, "first in decoder.layers.0.ff"));
 }
 
-TEST_CASE("samples differ by their seeds, which are printed") {
+TEST_CASE("samples with different seeds differ, and their seeds are printed") {
   const GenerateWorkplace work;
   const auto one = [&](const std::string& prompt, const std::string& seed) {
     return work.letters(prompt + " --tokens 20 --seed " + seed);
@@ -95,7 +95,7 @@ std::string sampled(const TrainedModel& trained, std::vector<std::int32_t> begin
   return trained.codec.decode_target(text) + "\n";
 }
 
-TEST_CASE("each option of generate is passed to the sampler, with the text before the prompt") {
+TEST_CASE("generate passes each option to the sampler, and begins each prompt with a line break") {
   const GenerateWorkplace work;
   const TrainedModel model =
       load_model(read_checkpoint(work / work.checkpoint(12, "runs/language")));

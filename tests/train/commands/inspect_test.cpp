@@ -46,7 +46,7 @@ TEST_CASE("inspect lists arrays, numbers and the config") {
                           "\nparameters/encoder.layers.0.ff.linear1.weight float32 (32, 16) mean ",
                           "\nconfig:\ndata:\n task: copy\n"});
 
-  // Mean, deviation and norm, and the counts of ten intervals as digits.
+  // The expected mean, deviation and norm, and a histogram of ten intervals, one digit each.
   const auto values = snapshot.get<float>("parameters/encoder.norm.weight");
   const auto n = static_cast<double>(values.size());
   double mean = 0.0, variance = 0.0, squares = 0.0;

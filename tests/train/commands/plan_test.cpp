@@ -18,7 +18,7 @@ using test::contains;
 using test::TinyWorkplace;
 using test::TrainedWorkplace;
 
-TEST_CASE("a plan describes the run with the same lines as a dry run, and writes nothing") {
+TEST_CASE("a plan prints the same description of the run as a dry run, and writes nothing") {
   const TinyWorkplace work;
   const auto before = work.contents();
   const std::string plan = work.out("plan tiny.yaml --seconds 1");
@@ -58,7 +58,7 @@ TEST_CASE("every kind of model can be planned, as text and as JSON") {
   CHECK(work.contents() == before);
 }
 
-TEST_CASE("a plan has the sizes of the run, its epochs, processes and pretrained model") {
+TEST_CASE("a plan takes epochs, processes and the pretrained model of the run into account") {
   const TrainedWorkplace work;
   const auto before = work.contents();
   const std::string plan = "plan tiny.yaml --seconds 0.02 ", new_run = plan + "train.run_dir=new ";
@@ -81,7 +81,7 @@ TEST_CASE("a plan has the sizes of the run, its epochs, processes and pretrained
   CHECK(work.contents() == before);
 }
 
-TEST_CASE("a warm-up longer than the run is a limit of its plan, however it is written") {
+TEST_CASE("a plan lists a warm-up longer than the run under its limits, for every way to set it") {
   const TinyWorkplace work;
   for (const std::string way :
        {"schedule.warmup_steps=13", "train.epochs=2 schedule.warmup_steps=13", "train.steps=3",
@@ -99,7 +99,7 @@ TEST_CASE("a warm-up longer than the run is a limit of its plan, however it is w
                        "warm-up"));
 }
 
-TEST_CASE("a plan fails as the run would") {
+TEST_CASE("a plan fails with the same error as the run") {
   const test::TextWorkplace work;
   work.write("tiny.yaml", test::tiny_yaml);
   work.write("long.de", "a b c d e f g h\n");
@@ -119,7 +119,7 @@ TEST_CASE("a plan fails as the run would") {
   CHECK_FALSE(work.has("runs"));
 }
 
-TEST_CASE("SIGINT ends a plan at once") {
+TEST_CASE("SIGINT ends a plan immediately") {
   const TinyWorkplace work;
   const auto before = work.contents();
   test::Process process(work.path(), "plan tiny.yaml train.accumulate=100000", {});

@@ -139,7 +139,7 @@ TEST_CASE("steps that the run skipped because of non-finite values are skipped a
   }
   write_checkpoint(work / work.checkpoint(4, "nan"), poisoned);
   REQUIRE(work.run("train --resume nan train.steps=20").code == 0);
-  std::vector<std::string> skipped;  // numbers of steps
+  std::vector<std::string> skipped;  // the numbers of the skipped steps
   const ArrayStore end = read_checkpoint(work / work.checkpoint(20, "nan"));
   for (const std::string& line : test::split_lines(end.get_text("train/history"))) {
     const std::size_t at = line.find(" at step ");
@@ -157,7 +157,8 @@ TEST_CASE("steps that the run skipped because of non-finite values are skipped a
   CHECK(contains(done.out, "; not finite: the weights are unchanged\n"));
 }
 
-/// A run with changes after steps 12 and 16, that keeps all of its checkpoints.
+/// A workplace with the run `kept`, whose config changes after steps 12 and 16, and which keeps all
+/// checkpoints.
 struct ChangedRun : TrainedWorkplace {
   ChangedRun() {
     out("train tiny.yaml train.run_dir=kept train.keep_last=100 train.save_every=4 "
@@ -168,7 +169,7 @@ struct ChangedRun : TrainedWorkplace {
     out("train --resume kept train.steps=20 optimizer.kind=sgd data.train_size=40 --allow-change "
         "optimizer.kind --allow-change data.train_size");
   }
-  /// Removes the checkpoints of all steps but the last and `step`.
+  /// Removes all checkpoints except the last and that of `step`.
   void keep(std::uint64_t step) const {
     for (std::uint64_t each = 1; each < 20; ++each) {
       if (each != step) std::filesystem::remove(*this / checkpoint(each, "kept"));
@@ -176,7 +177,7 @@ struct ChangedRun : TrainedWorkplace {
   }
 };
 
-TEST_CASE("a replay computes each step with the config that the run had at the step") {
+TEST_CASE("a replay computes each step with the config that the run had at that step") {
   // from  the checkpoint that a replay starts from; 0: the initial values
   for (const std::uint64_t from : {0, 4, 12, 16}) {
     CAPTURE(from);
@@ -199,7 +200,7 @@ TEST_CASE("a replay computes each step with the config that the run had at the s
 TEST_CASE("a replay whose weights differ from the recorded digests ends with exit code 1") {
   const ChangedRun work;
   work.keep(4);
-  // The history of the newest checkpoint has another value.
+  // The newest checkpoint gets a history with a wrong value.
   const ArrayStore last = read_checkpoint(work / work.checkpoint(20, "kept"));
   const std::string history = last.get_text("train/history");
   REQUIRE(contains(history, "train.batch_size: 4 -> 8"));
@@ -217,7 +218,7 @@ TEST_CASE("a replay whose weights differ from the recorded digests ends with exi
   }
 }
 
-TEST_CASE("mistakes on the command line of replay are rejected") {
+TEST_CASE("replay rejects mistakes on its command line") {
   check_rows(TrainedWorkplace(),
              {{"replay --step 3", 2, {"RUN is required"}},
               {"replay runs/tiny", 2, {"--step is required"}},
@@ -282,8 +283,8 @@ TEST_CASE("diff names the first step and tensor of two runs that differ in one b
   CHECK(contains(work.diff(work.checkpoint(8, "a") + " " + work.checkpoint(8, "b")), weight));
 }
 
-/// Trains run b again, and flips the sign of a moment of the gradient of the bias of the output
-/// after step 8, so that one tensor differs after step 9. The checkpoint of step 8 is removed.
+/// Trains run b again. After step 8, flips the sign of a value in the first moment of output.bias,
+/// so that only this tensor differs after step 9. Removes the checkpoint of step 8.
 struct OneBitAtStepNine : TwoRuns {
   OneBitAtStepNine() {
     std::filesystem::remove_all(*this / "b");
@@ -294,7 +295,7 @@ struct OneBitAtStepNine : TwoRuns {
   }
 };
 
-TEST_CASE("diff and replay name the step and tensor of one bit that differs between checkpoints") {
+TEST_CASE("diff and replay name the step and tensor of a one-bit change between checkpoints") {
   const OneBitAtStepNine work;
   const std::string exact = work.diff("a b");
   check_words(exact, {"events.jsonl: the parameters are equal up to step 8\n"
@@ -303,7 +304,7 @@ TEST_CASE("diff and replay name the step and tensor of one bit that differs betw
   CHECK(exact.ends_with("\nfirst difference: step 9, output.bias\n"));
   CHECK_FALSE(contains(exact, "has changed after"));
 
-  // A replay says whether config and data reproduce the run: b is not reproduced.
+  // A replay tells whether config and data reproduce the run. They do not reproduce b.
   const Outcome good = work.run("replay a --step 10 --output a.h5");
   CHECK_MESSAGE(good.code == 0, good.err);
   const Outcome bad = work.run("replay b --step 10 --output b.h5");
@@ -311,14 +312,14 @@ TEST_CASE("diff and replay name the step and tensor of one bit that differs betw
   check_words(bad.err, {"warning: the weights after step 9 differ from the run", "output.bias"});
   CHECK_FALSE(contains(bad.err, "after step 10"));
 
-  // Digests of other tensors are not compared.
+  // Digests are not compared if they have different tensor names.
   const std::string events = work.read("b/events.jsonl");
   work.write("b/events.jsonl", std::regex_replace(events, std::regex("output.bias"), "offset"));
   const Outcome other = work.run("replay b --step 10 --output c.h5");
   CHECK(contains(other.err, "events.jsonl is not compared"));
   CHECK_FALSE(contains(other.err, "differ from the run"));
 
-  // Without digests, diff only has the checkpoints before and after the difference.
+  // Without digests, diff can only compare the checkpoints before and after the change.
   std::filesystem::remove(work / "a/events.jsonl");
   check_words(work.diff("a b"), {"events.jsonl: the runs have no digests of the same tensors and",
                                  "\nfirst difference: in steps 7 to 12, parameters/",

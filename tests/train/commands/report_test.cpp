@@ -22,10 +22,10 @@ TEST_CASE(
   const std::string page = work.read("runs/tiny/report.html");
   CHECK(page.starts_with("<!DOCTYPE html>"));
   CHECK(contains(page, R"("name":"tiny")"));
-  // For the folder `checkpoints`, the report is written to the same place.
+  // For the folder `checkpoints`, the report is also written into the run directory.
   REQUIRE(work.run("report runs/tiny/checkpoints").code == 0);
   CHECK_FALSE(work.has("runs/tiny/checkpoints/report.html"));
-  // The run can still be resumed, and its page replaced.
+  // The run can still be resumed, and its report replaced.
   work.out("train --resume runs/tiny train.steps=14");
   REQUIRE(work.run("report runs/tiny").code == 0);
   CHECK(contains(work.read("runs/tiny/report.html"), R"("steps":14)"));
@@ -44,7 +44,8 @@ TEST_CASE(
               {"report runs/tiny --output missing/r.html", 5, {"create the folder missing"}}});
 }
 
-TEST_CASE("outputs are new regular files, or replaced with --force, and never files of a run") {
+TEST_CASE(
+    "--output accepts only new files, with --force existing files, but never files of a run") {
   const TrainedWorkplace work;
   REQUIRE(::mkfifo((work / "pipe").c_str(), 0600) == 0);
   fs::create_symlink("nothing", work / "link");
@@ -150,7 +151,8 @@ TEST_CASE("watch prints the last lines of a run that has ended") {
   check_rejected(work, "watch .", 4, {"."});
 }
 
-TEST_CASE("pipes and huge files in a run directory neither block nor exhaust a command") {
+TEST_CASE(
+    "commands neither block on pipes in a run directory nor run out of memory on huge files") {
   const TrainedWorkplace work;
   fs::copy(work / "runs/tiny", work / "runs/copy", fs::copy_options::recursive);
   const auto metrics = work / "runs/copy/metrics.csv", log = work / "runs/copy/train.log";

@@ -22,7 +22,7 @@ using test::Outcome;
 
 struct SweepWorkplace : test::TinyWorkplace {
   std::string table() const { return read("runs/tiny-sweep/sweep.csv"); }
-  /// A folder or file of a run of the sweep.
+  /// The path of a file or folder in the directory of a run of the sweep.
   std::string of_run(const std::string& run, const std::string& name) const {
     return "runs/tiny-sweep/" + run + "/" + name;
   }
@@ -107,7 +107,7 @@ TEST_CASE("runs of another sweep in the folder fail and are not changed") {
   CHECK(work.run(seeds).code == 2);
 }
 
-TEST_CASE("a folder that has the run of another config fails and is not counted") {
+TEST_CASE("a run fails and is not counted if its folder has a run of another config") {
   const SweepWorkplace work;
   const auto exchange = [&](const std::string& a, const std::string& b) {
     fs::rename(work / "runs/tiny-sweep" / a, work / "t");
@@ -165,7 +165,7 @@ TEST_CASE("successive halving stops all but the best runs, even if files are dam
   work.out(halving);
   CHECK(work.table() == table);
 
-  // The checkpoints have the metrics as well.
+  // The metrics are also in the checkpoints.
   for (const std::string damaged : {"", "step,loss\n"}) {
     work.write(work.of_run("run-01", "metrics.csv"), damaged);
     work.out(halving);

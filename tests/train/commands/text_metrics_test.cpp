@@ -47,7 +47,7 @@ TEST_CASE("bleu prints the lines of sacreBLEU, with its options in score and sig
   CHECK(contains(line, " (μ = "));
 }
 
-TEST_CASE("bleu --json has scores in full precision and the signature's parts") {
+TEST_CASE("bleu --json prints scores in full precision and the parts of the signature") {
   const Translations work;
   const json found = json::parse(work.out("bleu a --reference ref --confidence 20 --json"));
   CHECK(found.at("sentences") == 2);

@@ -104,7 +104,7 @@ TEST_CASE("blanks, tabs, Windows line ends and unknown words are translated") {
   CHECK(contains(cut.err, ":2: found 10001 tokens with <eos>, expected at most 8"));
 }
 
-// ---- Lists
+// ---- N-best lists
 
 TEST_CASE("an n-best list has the best translations of each line, as text and as JSON") {
   const TranslateWorkplace work;
@@ -207,7 +207,8 @@ TEST_CASE("translations respect constraints on length, prefix, tokens and n-gram
   }
 }
 
-TEST_CASE("a line that no output satisfies is named, and has no log-probability") {
+TEST_CASE(
+    "a line without an output that meets the constraints is named and has no log-probability") {
   const TranslateWorkplace work;
   // The vocabulary has fewer than 7 words.
   const std::string command =
@@ -281,7 +282,7 @@ TEST_CASE("outputs that are NaN or infinite are errors that name the layer") {
                     {"average mean.h5 nan.h5", 6, {"nan.h5", weight, "is nan"}}});
 }
 
-TEST_CASE("samples depend on seed and line, not on batches") {
+TEST_CASE("samples depend on the seed and the line, but not on batches") {
   const TranslateWorkplace work;
   std::string many;
   for (int i = 0; i < 40; ++i) many += "a b\nc d e\n";

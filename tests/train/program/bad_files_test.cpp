@@ -123,7 +123,7 @@ TEST_CASE("an array of the wrong type, shape or content is rejected by every com
   bad.check_array(words, vocabulary.at(words), {words, "line 1: found 'a', expected <pad>"});
 }
 
-TEST_CASE("a truncated or damaged checkpoint is rejected, even as the only one of a run") {
+TEST_CASE("a truncated or damaged checkpoint is rejected, even if it is the only one of a run") {
   const test::TrainedWorkplace work;
   const std::string whole = work.read(work.checkpoint(12));
   std::string altered = whole;

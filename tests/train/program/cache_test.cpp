@@ -75,7 +75,7 @@ train: {steps: 12, batch_size: 4, threads: 1, log_every: 4, validate_every: 6, s
   const std::string last = "/checkpoints/step-00000012.h5";
 };
 
-TEST_CASE("a run has the same bits with its examples in memory and in a file") {
+TEST_CASE("a run gives the same bits whether its examples are in memory or in a file") {
   const CacheWorkplace work;
   for (const std::string kind : {"", "train.batch_size=1 train.batch_tokens=24",
                                  "data.subwords=unigram data.vocabulary_size=21 "
@@ -91,7 +91,7 @@ TEST_CASE("a run has the same bits with its examples in memory and in a file") {
     CHECK(fs::exists(work.cache("cached")));
     work.check_same("memory", "cached");
     if (!kind.empty()) continue;
-    // 22 pairs of one corpus, and 2 pairs of the other corpus three times.
+    // 22 pairs of one corpus, and the 2 pairs of the other corpus three times each.
     CHECK(contains(memory.out, "data: 28 training pairs"));
     test::check_words(cached.out, {"data: 28 training pairs", "a.de:23: found 10 tokens"});
     for (const std::string key : {"data.cache=never", "data.cache=always"}) {
@@ -150,7 +150,7 @@ TEST_CASE("a run resumes bit-identically if its cache is missing, damaged or cha
   CHECK_FALSE(work.has(stray));
 }
 
-TEST_CASE("a run without steps left, a dry run and other commands write no cache") {
+TEST_CASE("a dry run, a run with no steps left and commands other than train write no cache") {
   const CacheWorkplace work;
   CHECK(work.train("dry", "data.cache=always --dry-run").code == 0);
   CHECK_FALSE(work.has("dry"));
@@ -162,7 +162,7 @@ TEST_CASE("a run without steps left, a dry run and other commands write no cache
   CHECK(work.resume("run", "--dry-run train.steps=20").code == 0);
   CHECK_FALSE(fs::exists(work.cache("run")));
 
-  // Nor do scores need the training files.
+  // Scoring does not need the training files either.
   work.write("a.de", "not UTF-8: \xFF\n");
   CHECK(work.out("evaluate run") == scores);
   CHECK(work.run("errors run --set validation").code == 0);

@@ -74,11 +74,11 @@ std::string train_beyond_the_best(const test::Workplace& work, const std::string
   return inspected.substr(0, inspected.find(':'));
 }
 
-TEST_CASE("every command that uses the best instead of the newest checkpoint says so") {
+TEST_CASE("every command reports that it uses the best instead of the newest checkpoint") {
   const test::KindWorkplace work;
   struct Case {
     std::string name;
-    std::vector<std::string> commands;  // {} is the run
+    std::vector<std::string> commands;  // {} is replaced with the run
     std::string input = "";
   };
   const std::vector<Case> cases = {
@@ -105,7 +105,7 @@ TEST_CASE("every command that uses the best instead of the newest checkpoint say
     }
   }
 
-  // score also prints its summary on standard error; a report says it on its page.
+  // score also prints its summary on standard error. The page of a report has the same notice.
   const std::string best = work.out("inspect runs/tiny");
   const Outcome scored = work.run("score runs/tiny", "a\tb\n");
   CHECK(contains(scored.choice, ", the best checkpoint of the run; the newest is step 13\n"));
@@ -117,7 +117,7 @@ TEST_CASE("every command that uses the best instead of the newest checkpoint say
   CHECK(contains(work.read("runs/tiny/report.html"),
                  R"("choice":"the best checkpoint of the run; the newest is step 13")"));
 
-  // If the best is damaged, the newest is used.
+  // If the best checkpoint is damaged, the newest is used.
   fs::resize_file(work / best.substr(0, best.find(':')), 0);
   const Outcome newest = work.run("evaluate runs/tiny");
   CHECK(newest.code == 0);

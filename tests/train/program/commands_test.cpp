@@ -178,7 +178,7 @@ TEST_CASE("every numeric option rejects invalid numbers in an error with its nam
         std::string mistake;
         try {
           CLI::App fresh;
-          const auto actions = add_commands(fresh);  // they hold the parsed values
+          const auto actions = add_commands(fresh);  // own the variables that parse() fills
           fresh.parse(std::vector<std::string>{value, name, "runs/tiny", command.name});
         } catch (const CLI::ParseError& error) {
           mistake = error.what();
@@ -206,7 +206,7 @@ const std::vector<BadPath> bad_paths = {
     {"a pipe as a checkpoint", "pipe.h5", make_pipe},
     {"a link to itself", "loop.h5", [](const auto& path) { fs::create_symlink("loop.h5", path); }},
     {"an empty config", "empty.yaml", [](const auto& path) { test::write_text(path, "\n[]\n"); }},
-    // The following are only tried with one command for each kind of path.
+    // The paths below are tried with the representative commands only.
     {"nothing, with the ending of a config", "nothing.yaml"},
     {"nothing, with the ending of a checkpoint", "nothing.h5"},
     {"a path through a file", "tiny.yaml/x"},
@@ -237,7 +237,7 @@ const std::vector<BadPath> bad_paths = {
      }},
 };
 
-/// All commands that read a path. The first ones are representative: they read a config, a run, a
+/// All commands that read a path. The first four are representative: they read a config, a run, a
 /// model and a checkpoint.
 const std::vector<std::string> readers = {"train",
                                           "train --resume",
@@ -267,7 +267,7 @@ const std::vector<std::string> readers = {"train",
 constexpr std::size_t representative = 4;  ///< number of representative commands
 constexpr std::size_t common = 5;          ///< number of bad paths that are tried with all commands
 
-TEST_CASE("every command with an argument CONFIG, RUN or MODEL is tried with paths") {
+TEST_CASE("the list of readers has every command with an argument CONFIG, RUN or MODEL") {
   CLI::App program;
   for (const AddedCommand& added : add_commands(program)) {
     const auto has = [&](const char* name) {

@@ -34,7 +34,7 @@ TEST_CASE("all bad lines are reported together with file and line, and can be sk
   check_rejected(work, "train text.yaml", 3,
                  {blank, long_line, "\n2 of 4 cannot be used, 1 of them with too many tokens\n",
                   "model.max_length to 7", "data.max_tokens", "data.on_bad_line=skip"});
-  // They are reported before subwords are learned from the other lines.
+  // Bad lines are reported before subwords are learned from the other lines.
   check_rejected(work, "train text.yaml data.subwords=bpe data.vocabulary_size=24", 3, {blank});
   check_words(work.out("train text.yaml data.on_bad_line=skip"),
               {"train: 1 of 4 skipped as unusable, for example " + blank,
@@ -93,7 +93,7 @@ TEST_CASE("examples that are too long are counted, by file and line, before trai
                   "\nand 6 more\n11 of 11 cannot be used\n", "model.max_length to 5"});
 }
 
-TEST_CASE("an example of the second training file is named by that file") {
+TEST_CASE("an error in the second training file names that file and its line") {
   const TextWorkplace work;
   const std::string two =
       "train text.yaml 'data.train_source=[train.de, more.de]' "
@@ -112,7 +112,8 @@ TEST_CASE("an example of the second training file is named by that file") {
 
 // ---- Sizes and files
 
-TEST_CASE("generated data larger than memory are rejected by their key before generation") {
+TEST_CASE(
+    "generated data that exceed memory are rejected before generation, with the key to lower") {
   const KindWorkplace work;
   for (const std::string key : {"data.train_size", "data.validation_size", "data.test_size"}) {
     for (const std::string config : {"tiny.yaml", "agreement.yaml"}) {
@@ -130,7 +131,8 @@ TEST_CASE("a text of one line can be trained on; its end is the validation set")
   CHECK(contains(work.out("train language.yaml"), "data: 150 training windows, 17 validation, "));
 }
 
-TEST_CASE("the last part of a text is held out whole, however long its lines are") {
+TEST_CASE(
+    "the held-out end of a text has the configured share, even if the text is a single line") {
   const KindWorkplace work;
   std::string line;  // longer than the 64 KB that are read at a time
   while (line.size() < 200'000) line += "a bad cab ";

@@ -28,7 +28,8 @@ struct PretrainedWorkplace : test::KindWorkplace {
 const std::string from_masked = " train.initialize_from=runs/masked ";
 
 TEST_CASE(
-    "a classifier of text keeps the vocabulary, and a resumed run needs no pretrained model") {
+    "a classifier keeps the vocabulary of its pretrained model, which a resumed run does not "
+    "need") {
   const PretrainedWorkplace work;
   const std::string out = work.out("train classes.yaml" + from_masked);
   CHECK(contains(out, ": loaded 19 of 21 tensors, "));
@@ -97,7 +98,7 @@ TEST_CASE("replay, check and gradcheck begin with the pretrained parameters") {
   const auto plain = looks("agreement.yaml");
   double farthest = 0.0;
   for (std::size_t i = 0; i < learned.size(); ++i) {
-    CHECK(begun[i] == doctest::Approx(learned[i]).epsilon(1e-4));  // float64 and float32
+    CHECK(begun[i] == doctest::Approx(learned[i]).epsilon(1e-4));  // compares float64 with float32
     farthest = std::max(farthest, std::abs(plain[i] - learned[i]));
   }
   CHECK(farthest > 0.001);

@@ -84,7 +84,7 @@ TEST_CASE("a run on NumPy files can be resumed, and changed labels need permissi
   work.out(resume + " --allow-change data.train_images");
 }
 
-TEST_CASE("training examples may change with permission, the classes may not") {
+TEST_CASE("training examples may change with permission, but classes may not") {
   const KindWorkplace work;
   work.out("train classes.yaml");
   const std::string resume = "train --resume classes.yaml train.steps=14";
@@ -109,7 +109,7 @@ TEST_CASE("a resumed run warns if a change of files changes which examples are h
        {Changed{"images", "images.csv", "data.train_images", true},
         Changed{"language", "text.txt", "data.train_text", true},
         Changed{"classes", "labels.txt", "data.train_text", false}}) {
-    const auto& shown = run;  // clang 14 captures no structured binding
+    const auto& shown = run;  // clang 14 cannot capture a structured binding
     CAPTURE(shown);
     work.out("train " + run + ".yaml");
     work.write(file, work.read(file) + work.read(file));

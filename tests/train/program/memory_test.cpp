@@ -27,7 +27,7 @@ using test::TinyWorkplace;
 using test::TrainedWorkplace;
 using test::Workplace;
 
-/// Whether the address space can be limited as below. Sanitizers and OpenBLAS reserve more than
+/// Whether run_in() can limit the address space. Sanitizers and OpenBLAS reserve more than
 /// these limits before the program begins.
 bool limits_can_be_tried() {
 #if defined(TAPESTRY_ASAN) || defined(TAPESTRY_TSAN)
@@ -57,8 +57,8 @@ Outcome run_in(std::uint64_t megabytes, const Workplace& work, const std::string
 }
 
 /// Whether the program reached its own code. If the loader and the libraries have too little
-/// memory, they print one of the messages below, or the loader crashes; it then also crashes if it
-/// is told only to load the program.
+/// memory, they print one of the messages below, or the loader crashes; in that case it also
+/// crashes when it only lists the libraries.
 bool was_loaded(const Outcome& outcome, std::uint64_t kilobytes, const Workplace& work) {
   if (outcome.code == -SIGSEGV && outcome.err.empty()) {
     return run_in_kilobytes(kilobytes, work, "", "LD_TRACE_LOADED_OBJECTS=1").code == 0;
@@ -161,7 +161,8 @@ TEST_CASE("running out of memory soon after the program is loaded ends with exit
   const auto code = [&](std::uint64_t limit) {
     return run_in_kilobytes(limit, work, "inspect runs/tiny").code;
   };
-  std::uint64_t enough = 140 << 10, little = 25 << 10;  // it begins to succeed between them
+  std::uint64_t enough = 140 << 10,
+                little = 25 << 10;  // inspect succeeds from a limit between them
   while (enough - little > 200) {
     const std::uint64_t middle = (enough + little) / 2;
     (code(middle) == 0 ? enough : little) = middle;
@@ -173,13 +174,13 @@ TEST_CASE("running out of memory soon after the program is loaded ends with exit
   }
 }
 
-TEST_CASE("threads that cannot be started are reported, and the others do their work") {
+TEST_CASE("training reports threads that cannot be started and continues with the others") {
   if (!limits_can_be_tried()) return;
   const TrainedWorkplace reference;
   const std::string last = reference.checkpoint(12);
   const TinyWorkplace work;
   {
-    const test::ResourceLimit stacks(RLIMIT_STACK, rlim_t{2} << 30);  // above the address space
+    const test::ResourceLimit stacks(RLIMIT_STACK, rlim_t{2} << 30);  // more than the address space
     if (!stacks.is_set()) return;
     const Outcome outcome = run_in(1000, work, "train tiny.yaml train.threads=8");
     CHECK(outcome.code == 0);
@@ -264,7 +265,7 @@ TEST_CASE(
 
 TEST_CASE("every command runs on a stack of 64 KiB") {
 #ifdef TAPESTRY_ASAN
-  return;  // its frames are several times as large
+  return;  // the frames of the sanitizer are several times as large
 #endif
   const TrainedWorkplace work;
   std::vector<int> codes;
@@ -281,7 +282,7 @@ TEST_CASE("every command runs on a stack of 64 KiB") {
   CHECK(codes == std::vector<int>(8, 0));
 }
 
-TEST_CASE("a limit of open files that is too low is named as the reason") {
+TEST_CASE("the error for a limit of open files that is too low names the limit") {
 #ifdef TAPESTRY_ASAN
   return;  // the sanitizer opens descriptors when an exception is thrown
 #endif
@@ -308,7 +309,7 @@ TEST_CASE("a limit of open files that is too low is named as the reason") {
   work.out("train --resume runs/tiny train.steps=13");
 }
 
-/// While it exists, the working folder of this process is a deleted folder.
+/// Gives this process a deleted working folder, until the destructor restores the previous one.
 class DeletedFolder {
  public:
   DeletedFolder() : before_(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC)) {

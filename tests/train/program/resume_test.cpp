@@ -114,7 +114,7 @@ TEST_CASE("a run that was killed between its last checkpoint and its end is comp
   CHECK(contains(work.run("train --resume runs/tiny").out, "runs/tiny is finished: "));
 }
 
-TEST_CASE("edits of config.yaml in a run are not used, which a warning says with the way out") {
+TEST_CASE("edits of config.yaml in a run are ignored with a warning that shows how to apply them") {
   const TrainedWorkplace work;
   const std::string file = "runs/tiny/config.yaml", text = work.read(file);
   const auto edit = [&](const std::vector<std::pair<std::string, std::string>>& keys) {
@@ -133,7 +133,7 @@ TEST_CASE("edits of config.yaml in a run are not used, which a warning says with
                              "  train.steps=14\n", " 0.375 ",
                              "  model.dropout=0.375 --allow-change model.dropout\n",
                              "\n  model.num_heads ", "start a new run"});
-  // The arguments of the warning, followed literally.
+  // The arguments that the warning suggests apply the edits.
   const std::string out = work.run(
                                   "train --resume runs/tiny train.steps=14 model.dropout=0.375 "
                                   "--allow-change model.dropout")
@@ -148,7 +148,7 @@ TEST_CASE("edits of config.yaml in a run are not used, which a warning says with
               {"runs/tiny/config.yaml is not used", "has an error: ", "done: 16 steps"});
 }
 
-TEST_CASE("a run that cannot save a checkpoint does not begin a step, new or resumed") {
+TEST_CASE("a new or resumed run that cannot save a checkpoint does not begin a step") {
   const TrainedWorkplace work;
   const auto bytes = fs::file_size(work / work.checkpoint(12));
   const test::ResourceLimit limit(RLIMIT_FSIZE, bytes / 4);
@@ -187,11 +187,11 @@ TEST_CASE("a change with --allow-change is recorded, and belongs to the checkpoi
                  "\nwarning: " + change));
   CHECK(history(work, work.checkpoint(14)) == line);
   CHECK(contains(work.out("inspect " + work.checkpoint(14)), "\nhistory:\n" + line));
-  // From now on it is part of the run.
+  // From now on, the change is part of the run.
   work.out("train --resume runs/tiny train.steps=15");
   CHECK(history(work, work.checkpoint(15)) == line);
   check_rejected(work, "train tiny.yaml --resume train.steps=16", 2, {"model.dropout"});
-  // The older checkpoint of step 12 ends a run of 12 steps, without the change in its history.
+  // Without the newer checkpoints, the run is finished at step 12 and its history has no change.
   for (const auto& entry : fs::directory_iterator(work / "runs/tiny/checkpoints")) {
     if (entry.path() != work / work.checkpoint(12)) fs::resize_file(entry, 100);
   }
@@ -205,7 +205,8 @@ TEST_CASE("a change with --allow-change is recorded, and belongs to the checkpoi
   CHECK_FALSE(contains(work.out("inspect " + work.checkpoint(15)), "\nhistory:\n"));
 }
 
-/// Begins tiny.yaml with 10 steps, which end within the second epoch of 6 batches of 4.
+/// A workplace with a run of 10 steps, which ends within the second epoch. An epoch has 6 batches
+/// of 4.
 struct BegunWorkplace : TinyWorkplace {
   BegunWorkplace() { out("train tiny.yaml train.steps=10 train.log_every=1"); }
 
@@ -246,7 +247,7 @@ TEST_CASE("batch size, data size and optimizer may change with permission, which
     CHECK(in_parts.read(end) == at_once.read(end));
     CHECK(in_parts.read(metrics) == at_once.read(metrics));
     if (change.override != "train.batch_size=8") continue;
-    // 10 steps of 6 batches an epoch, then 3 batches of 8 an epoch.
+    // 10 steps with 6 batches per epoch, then 3 batches of 8 pairs per epoch.
     check_words(at_once.read(metrics),
                 {"\n10,2,train,", "\n11,3,train,", "\n13,3,train,", "\n14,4,train,",
                  "\n16,4,train,", "\n17,5,train,", "\n20,6,train,"});
@@ -262,7 +263,7 @@ struct DecayedWorkplace : TinyWorkplace {
   }
 };
 
-TEST_CASE("a run that has decayed to 0 and gets more steps needs a new end of the decay") {
+TEST_CASE("a run whose learning rate has decayed to 0 needs a new decay_steps to continue") {
   const DecayedWorkplace rejected;
   for (const char* run : {"tiny.yaml", "runs/tiny"}) {
     check_rejected(rejected, std::string("train train.steps=16 --resume ") + run, 2,
@@ -289,14 +290,14 @@ TEST_CASE("a run that has decayed to 0 and gets more steps needs a new end of th
   rejected.out("train --resume runs/tiny train.steps=14" + minimum);
   rejected.out("train --resume runs/tiny train.steps=15");
 
-  // A run that stops within its decay can be resumed for the rest of it.
+  // A run that stops before the end of its decay can be resumed up to that end.
   const TinyWorkplace within;
   within.out("train tiny.yaml schedule.kind=cosine schedule.decay_steps=14");
   within.out("train --resume runs/tiny train.steps=14");
   check_rejected(within, "train --resume runs/tiny train.steps=15", 2, {"decay"});
 }
 
-TEST_CASE("a resumed run with different kernels, or another revision, warns and records it") {
+TEST_CASE("a resumed run warns of changed kernels or a changed revision, and records the change") {
   const std::string same = fmt::format("kernels {}, matmul tapestry", kernels_in_use());
   for (const std::string& before : {std::string("kernels mmx, matmul tapestry"), same}) {
     CAPTURE(before);

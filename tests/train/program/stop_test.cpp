@@ -156,7 +156,7 @@ TEST_CASE("a run that is stopped by a signal saves, prints how to resume and exi
 /// Overrides for data that are loaded for a second.
 const std::string slow_data = "data.train_size=1500000 train.steps=1 ";
 
-TEST_CASE("while a run is loaded, SIGUSR1 is remembered, and other signals end it with 128 + n") {
+TEST_CASE("SIGUSR1 while a run is loading saves it later; other signals end it with 128 + n") {
   Training saved(slow_data);
   saved.await_handler(SIGUSR1);
   saved.send(SIGUSR1);
@@ -195,7 +195,7 @@ TEST_CASE("SIGQUIT, or a second signal, ends a run immediately without a save") 
   }
 }
 
-TEST_CASE("a terminal shows at once that the run stops and is saved, even during a long step") {
+TEST_CASE("a terminal shows immediately that a run will save and stop, even during a long step") {
   if (test::has_no_terminals()) return;
   for (const bool in_long_step : {false, true}) {
     CAPTURE(in_long_step);
@@ -208,14 +208,14 @@ TEST_CASE("a terminal shows at once that the run stops and is saved, even during
   }
 }
 
-TEST_CASE("a step that takes minutes, or its measurement, is reported, and a signal ends it") {
+TEST_CASE("a run reports a step or measurement that takes minutes, and a signal ends it") {
   for (const auto& [arguments, line] : std::vector<std::pair<std::string, std::string>>{
            {long_step, "a step takes up to "},
            {"data.max_length=6000 model.max_length=6001 model.d_model=64 model.num_heads=8 "
             "train.batch_size=20",
             "measuring memory and time of the largest step: "},
            {"--dry-run " + long_step, "memory: "}}) {
-    const auto& shown = arguments;  // clang 14 captures no structured binding
+    const auto& shown = arguments;  // clang 14 cannot capture a structured binding
     CAPTURE(shown);
     Training work(arguments);
     REQUIRE(work.read_to(line));
@@ -247,7 +247,7 @@ TEST_CASE("a run at its time limit saves, prints how to resume and exits like ti
   CHECK_FALSE(work.has("dry"));
 }
 
-TEST_CASE("SIGUSR1 saves a run, which continues") {
+TEST_CASE("SIGUSR1 saves a run without stopping it") {
   Training work(endless);
   REQUIRE(work.read_to("step "));
   const RunDirectory directory = work.directory();

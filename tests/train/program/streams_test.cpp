@@ -107,7 +107,8 @@ class Pipe {
   std::array<int, 2> ends_{};
 };
 
-/// While it exists, sets the action of SIGPIPE for this process and the processes that it starts.
+/// Sets the action of SIGPIPE for this process and the processes that it starts. The destructor
+/// restores the previous action.
 class BrokenPipeAction {
  public:
   explicit BrokenPipeAction(void (*action)(int)) : before_(std::signal(SIGPIPE, action)) {}
@@ -147,7 +148,7 @@ TEST_CASE("every command that prints reports a full disk, a closed output and a 
   });
 }
 
-TEST_CASE("a run ends with the same bytes without a reader and with all streams closed") {
+TEST_CASE("a run ends with the same bytes if its output has no reader or all streams are closed") {
   const TrainedWorkplace work;
   const std::string expected = work.read(work.checkpoint(12));
   Pipe pipe;
@@ -256,7 +257,7 @@ TEST_CASE("a line is answered before the next one is written") {
   };
   const KindWorkplace work;
   for (const auto& [config, command, lines] : cases) {
-    const auto& shown = command;  // clang 14 captures no structured binding
+    const auto& shown = command;  // clang 14 cannot capture a structured binding
     CAPTURE(shown);
     if (!work.has("runs/" + config)) work.out("train " + config + ".yaml");
     Dialogue dialogue(work, command);
@@ -281,7 +282,7 @@ TEST_CASE("a line is answered before the next one is written") {
 }
 
 TEST_CASE("the memory of a translation does not depend on the number of lines") {
-#if !defined(TAPESTRY_ASAN) && !defined(TAPESTRY_TSAN)  // which keep freed memory
+#if !defined(TAPESTRY_ASAN) && !defined(TAPESTRY_TSAN)  // sanitizers keep freed memory
   const TrainedWorkplace work;
   Dialogue dialogue(work, "translate runs/tiny --threads 1");
   constexpr std::size_t lines_at_once = 100;
@@ -342,7 +343,7 @@ TEST_CASE("escape codes of checkpoints are escaped") {
   CHECK_FALSE(test::contains(shown, "\x1B"));
 }
 
-TEST_CASE("a terminal shows how many lines have been answered, until the end") {
+TEST_CASE("a terminal shows the number of answered lines until the command ends") {
   if (test::has_no_terminals()) return;
   const TrainedWorkplace work;
   const test::Terminal terminal;

@@ -126,7 +126,7 @@ TEST_CASE("train --json prints the events of a run as JSON lines") {
   CHECK(contains(failed.err, "error: step "));
 }
 
-TEST_CASE("a quiet run prints warnings and errors only, and its log has all lines") {
+TEST_CASE("a quiet run prints only warnings and errors, but its log has all lines") {
   const TinyWorkplace work;
   CHECK(work.out("train tiny.yaml --quiet").empty());
   check_words(work.read("runs/tiny/train.log"),
@@ -255,7 +255,7 @@ TEST_CASE("a config whose name, or whose folder's name, cannot be stored is reje
        {Name{"a\x1B", "a\\x1B", "control character U+001B"},
         Name{"a\nb", "a\\nb", "control character U+000A"},
         Name{"caf\xE9", "caf\\xE9", "byte 0xe9, which is not UTF-8"}}) {
-    const auto& shown = escaped;  // clang 14 captures no structured binding
+    const auto& shown = escaped;  // clang 14 cannot capture a structured binding
     CAPTURE(shown);
     fs::create_directory(work / name);
     for (const char* file : {"text.yaml", "train.de", "train.en", "valid.de", "valid.en"}) {
@@ -296,7 +296,7 @@ TEST_CASE("a dry run computes one step, estimates the whole run and writes nothi
   check_words(work.out("train --resume runs/tiny train.steps=20 --dry-run"),
               {"\ndry run: step 13 took ", "; 8 steps take about "});
   CHECK(work.contents() == before);
-  // A change can be tried where a run exists.
+  // A dry run can try a change in a directory that has a run.
   const Outcome tried = work.run("train tiny.yaml --dry-run model.dropout=0.5");
   CHECK(tried.code == 0);
   check_words(tried.out, {"\ndry run: step 1 took ", "; nothing was written to runs/tiny\n"});
@@ -310,7 +310,7 @@ TEST_CASE("a dry run computes one step, estimates the whole run and writes nothi
 
 // ---- Epochs
 
-TEST_CASE("a run of epochs equals a run of the same steps, and can be resumed for more epochs") {
+TEST_CASE("a run set in epochs equals a run of as many steps, and can be resumed for more epochs") {
   const TinyWorkplace work;
   const std::string train = "train tiny.yaml schedule.kind=cosine schedule.warmup_steps=25% ";
   work.out(train + "train.run_dir=steps");
