@@ -40,8 +40,8 @@ struct AttentionViews {
 
 /// The weights of every attention call while a model reads a batch of one example, with dropout
 /// disabled. A layer is named by its path: "encoder..." reads the encoder's tokens, "...cross_attn"
-/// attends to them, and every other layer reads the decoder's. A layer of a custom model whose
-/// weights have a different shape is left out with a note.
+/// attends to the encoder's tokens, and every other layer reads the decoder's tokens. A layer of a
+/// custom model whose weights have a different shape is left out with a note.
 ///
 /// tokens  the names of the tokens in the batch
 AttentionViews attention_weights(const Model& model, const Batch& batch, const StackTokens& tokens);

@@ -98,7 +98,7 @@ struct LikelyClass {
 
 /// The `count` most likely classes of each example, or all if there are fewer, with dropout
 /// disabled. The most likely class is first; ties are in the order of their ids. If a logit of an
-/// example is NaN, its result is one class of probability NaN.
+/// example is NaN, its result is a single class with probability NaN.
 std::vector<std::vector<LikelyClass>> ranked_classes(const Model& model,
                                                      const std::vector<Example>& examples,
                                                      std::size_t batch_size, std::size_t count);
@@ -114,7 +114,7 @@ struct ExampleLoss {
   double mean() const { return labels == 0 ? 0.0 : sum / static_cast<double>(labels); }
 };
 
-/// The loss of each example, in their order, with dropout disabled; their sum equals
+/// The loss of each example, in order, with dropout disabled. Their total equals the loss of
 /// score_labels(), up to rounding.
 ///
 /// take  called with each batch and its predictions

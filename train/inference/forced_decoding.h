@@ -72,7 +72,7 @@ struct WordLink {
 /// The links between the words of aligned tokens, each once, in ascending order of the target word
 /// and then of the source word.
 ///
-/// alignment     of align_tokens(): for each target token the index of a source token
+/// alignment     from align_tokens(): for each target token the index of a source token
 /// source_words  word_indices() of the source
 /// target_words  word_indices() of the target
 std::vector<WordLink> link_words(const std::vector<std::size_t>& alignment,

@@ -107,7 +107,7 @@ Ids one_row(std::span<const std::int32_t> tokens) {
   return {Shape{1, tokens.size()}, {tokens.begin(), tokens.end()}};
 }
 
-/// The scores of the token that follows a text, as the text grows.
+/// Computes the scores of the next token of a growing text.
 class NextScores {
  public:
   /// window  maximum number of tokens that the network reads

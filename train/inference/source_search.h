@@ -48,7 +48,7 @@ class SourceSearch {
   /// max_length      maximum tokens of an output, >= 1; the prefix is not cut
   SourceSearch(const SearchInput& input, std::size_t max_length, const SearchOptions& options);
 
-  /// The number of slots after the first step; in the first step there is one.
+  /// The number of slots after the first step. The first step has one slot.
   static std::size_t slots(const SearchOptions& options) {
     return options.sampling ? options.num_best : options.beam_size;
   }
@@ -58,7 +58,7 @@ class SourceSearch {
   std::int32_t last_token(std::size_t slot) const;
 
   /// Extends all hypotheses by one token. Row first_row + i of `next` belongs to slot i. Returns
-  /// for each new slot the old slot whose hypothesis it continues.
+  /// the old slot that each new slot continues.
   std::vector<std::size_t> advance(const NextLogits& next, std::size_t first_row);
 
   /// The best outputs.

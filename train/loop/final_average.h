@@ -12,8 +12,8 @@
 namespace tapestry {
 
 /// Whether a finished run still needs its final average: its process was stopped before writing it,
-/// or train.average_last was set or changed later. A damaged average, or one made with another
-/// value of train.average_last, counts as missing.
+/// or train.average_last was set or changed later. A damaged average, or an average made with
+/// another value of train.average_last, counts as missing.
 ///
 /// step  last step of the run
 bool lacks_final_average(const RunDirectory& directory, const Config& config, std::uint64_t step);

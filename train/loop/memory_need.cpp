@@ -142,8 +142,8 @@ BatchRules bounding_rules(const Config& config, const Corpus& corpus) {
   return rules;
 }
 
-/// The maximum bytes of gradient sums in a process: sums that wait for others, and the parts that
-/// all other processes send.
+/// The maximum bytes of gradient sums in a process: partial sums that wait for other partial sums,
+/// and the parts that all other processes send.
 std::uint64_t bytes_of_sums(std::uint64_t gradient, std::size_t micro_batches,
                             std::size_t processes) {
   if (processes == 1) return (std::bit_width(micro_batches) - 1U) * gradient;
@@ -252,7 +252,8 @@ namespace {
 
 /// Rows of the smaller of two measured batches, to extrapolate the memory of a batch of `rows`
 /// rows: the smallest rows / 2^k with at least 128 tokens, so that data processed in chunks
-/// fill whole chunks; halves, so that the pool rounds block sizes as it does for all rows.
+/// fill whole chunks. Repeated halving makes the pool round block sizes in the same way as for
+/// `rows` rows.
 std::size_t sample_rows(std::size_t rows, std::size_t row_tokens) {
   constexpr std::size_t min_tokens = 128;
   std::size_t sample = rows;

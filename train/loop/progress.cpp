@@ -154,7 +154,7 @@ void Progress::write_line(const std::string& text) {
              std::generic_category().message(output_error_));
 }
 
-/// True at most ten times a second.
+/// Whether to redraw the live line: at most ten times a second.
 bool Progress::is_live_line_due() {
   if (!has_live_line_) return false;
   const Clock::time_point now = Clock::now();

@@ -73,13 +73,13 @@ class Progress {
   /// Starts the clock of speeds and of the time left.
   void start_timing();
 
-  /// Call this before training.
+  /// Reports the start of training.
   void start(const RunStart& run);
   /// Sets the best score that the live line shows.
   void best(BestScore score) { best_ = std::move(score); }
-  /// Call this after a checkpoint has been written.
+  /// Reports a checkpoint that has been written.
   void checkpoint(std::uint64_t step, const std::string& path);
-  /// Call this at the end of the run.
+  /// Reports the end of the run.
   void end(int exit_code);
 
   /// Writes an error, which ends the run, to the log file only.
@@ -97,9 +97,9 @@ class Progress {
   std::optional<StepSpeed> metrics(const TrainMetrics& metrics);
   /// Excludes the time that a save took from the speed of the steps.
   void exclude(std::chrono::steady_clock::duration time) { interval_started_ += time; }
-  /// Call this after the run has returned to an earlier step.
+  /// Reports that the run has returned to an earlier step.
   void rolled_back(std::uint64_t step);
-  /// Call this after every validation.
+  /// Reports a validation.
   void validation(const ValidationReport& report);
 
  private:

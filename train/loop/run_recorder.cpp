@@ -27,7 +27,7 @@ RunRecorder::Files::Files(const std::filesystem::path& folder, const RunParts& r
   }
 }
 
-/// Why a file cannot be written.
+/// The reason why a file cannot be written.
 std::optional<std::string> RunRecorder::Files::problem() const {
   if (events.problem()) return events.problem();
   return tensorboard ? tensorboard->problem() : std::nullopt;

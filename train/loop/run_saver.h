@@ -73,7 +73,7 @@ class RunSaver {
   void finish();
 
   /// Waits for the save in flight of a run that ends with an error. Does not communicate: the other
-  /// processes may be gone.
+  /// processes may have ended.
   void finish_after_error();
 
   /// The step of the checkpoint that was written or restored last; nullopt without one.
@@ -149,8 +149,8 @@ class RunSaver {
   std::size_t failures_ = 0;  ///< number of consecutive failures
   std::optional<std::uint64_t> saved_step_;
   std::optional<Retention> kept_with_saved_;  ///< argument of mark_as_saved()
-  std::optional<Save> in_flight_;             ///< the same in all processes
-  std::shared_ptr<Copy> copy_;                ///< written next by writer_; in rank 0
+  std::optional<Save> in_flight_;  ///< the same in all processes
+  std::shared_ptr<Copy> copy_;     ///< written next by writer_; in rank 0
   std::vector<std::string>
       deletion_problems_;                    ///< old checkpoints not deleted since the last report
   std::set<std::string> reported_problems_;  ///< deletion problems in earlier reports

@@ -74,7 +74,7 @@ ExchangeOptions exchange_options(const TrainOptions& options);
 
 /// The objective of a batch: cross entropy of the labels.
 ///
-/// mode  running averages must be deferred if the step may be discarded
+/// mode  must defer the running averages if the step may be discarded
 Loss training_loss(const Model& model, const Batch& batch, const CrossEntropyOptions& options,
                    const Mode& mode);
 

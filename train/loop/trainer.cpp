@@ -41,9 +41,9 @@ std::optional<RunEnd> reason_to_end(const Interruptions& interruptions,
   return std::nullopt;
 }
 
-/// Why a run with steps left ends now: in all processes the reason of the lowest rank that has one;
-/// nullopt if no process has a reason. A signal that another process received counts as received by
-/// this process.
+/// Why a run with steps left ends now. All processes get the reason of the lowest rank that has a
+/// reason, or nullopt if no process has a reason. A signal that another process received counts as
+/// received by this process.
 std::optional<RunEnd> agree_to_end(const Interruptions& interruptions, const TrainingState& state,
                                    ProcessGroup& group) {
   const auto own = reason_to_end(interruptions, state);
@@ -130,7 +130,7 @@ bool Trainer::is_validated_after(std::uint64_t step) const {
   return is_due && !corpus_.validation.empty();
 }
 
-/// Counted from 1; computed from the position of the next batch.
+/// The epoch of the last step, counted from 1. It follows from the position of the next batch.
 std::uint64_t Trainer::epoch_of_last_step() const {
   const std::uint64_t per_epoch = computer_.batches_per_epoch();
   const std::uint64_t next = state_.position.epoch * per_epoch + state_.position.batch;
@@ -421,7 +421,8 @@ std::string in_lines(const std::string& finding) {
 
 }  // namespace
 
-/// throws  NumericError with train.on_nan: stop, or after more than train.max_nan_steps such steps.
+/// throws  NumericError with train.on_nan: stop, or after more than train.max_nan_steps consecutive
+/// non-finite steps.
 void Trainer::count_non_finite(const std::string& finding) {
   ++state_.nan_steps;
   const std::size_t max_steps = config_.train.max_nan_steps;

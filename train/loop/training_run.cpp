@@ -85,7 +85,7 @@ void write_config(const RunDirectory& directory, const Config& config, const std
 /// The number of missing files that a run creates up to its first checkpoint, without the
 /// checkpoint. The temporary files of metrics.csv and of the checkpoint are renamed and need no
 /// further inode. Files that only some runs write, or that are written later, are not counted, so
-/// that no run is rejected that could be saved.
+/// that every run that could be saved is accepted.
 std::uint64_t missing_files(const std::filesystem::path& run_directory) {
   constexpr std::array files{"train.log", events_file_name, "metrics.csv"};
   return static_cast<std::uint64_t>(std::ranges::count_if(files, [&](const char* file) {
@@ -210,7 +210,8 @@ int code_of_interruption(ProcessGroup& group, const RunSignals& signals, Progres
 
 // ---- Training.
 
-/// Warns during the run if other programs slow it down, unless it has too many threads anyway.
+/// Warns during the run if other programs slow it down, unless a warning about its number of
+/// threads is already due.
 void watch_other_programs(Progress& progress) {
   const Cores cores = read_cores();
   const std::size_t threads = kernels::num_threads();
@@ -327,13 +328,14 @@ int train(LoadedRun& run, const RunOptions& options, ProcessGroup& group, RunSig
   return report_end(run, trainer, end, signals, progress);
 }
 
-/// mpirun gives each process a terminal, even if mpirun itself writes to a file.
+/// The format of the output. A group of processes gets no live line: mpirun gives each process a
+/// terminal, even if mpirun itself writes to a file.
 ProgressFormat progress_format(const RunOptions& options, const ProcessGroup& group) {
   if (options.json) return ProgressFormat::json;
   return group.size() > 1 ? ProgressFormat::lines : ProgressFormat::text;
 }
 
-/// Trains the run, and reports it and its end.
+/// Trains the run, and prints its progress and its end.
 int train_and_report(LoadedRun run, const RunOptions& options, ProcessGroup& group,
                      RunSignals& signals) {
   const bool is_rank_0 = group.is_rank_0();

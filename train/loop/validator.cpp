@@ -22,7 +22,8 @@ std::size_t training_sample_size(const Config& config, const Corpus& corpus) {
 }
 
 SampleOptions training_sample(const Config& config, const Corpus& corpus) {
-  // Few rows: with train.batch_tokens, train.batch_size may be more than the memory allows.
+  // A batch has few rows: with train.batch_tokens, train.batch_size may be more than the memory
+  // allows.
   constexpr std::size_t max_rows = 32;
   BatchLimit limit =
       full_batch_limit(corpus.validation, config.train.batch_size, find_task(config).layout());

@@ -162,7 +162,7 @@ TEST_CASE("fill replaces only the words that a masked model does not know") {
   }
 }
 
-TEST_CASE("fill reads lines of characters, each of at most data.context tokens with its ends") {
+TEST_CASE("fill reads a line of characters up to the length that data.context allows") {
   const KindWorkplace work;
   work.write("windows.yaml",
              "data: {task: text, train_text: text.txt, context: 6}\n"

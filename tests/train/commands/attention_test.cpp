@@ -28,7 +28,7 @@ struct AttentionWorkplace : test::KindWorkplace {
   Json json(const std::string& arguments) const {
     return Json::parse(out("attention " + arguments + " --json"));
   }
-  /// The keys of the first layer.
+  /// The names of the key tokens of the first layer.
   Json tokens(const std::string& arguments) const { return json(arguments)["layers"][0]["keys"]; }
 };
 
@@ -96,7 +96,7 @@ TEST_CASE("attention shows an example of the validation set, or else of the test
         "training 1");
 }
 
-TEST_CASE("every layer of a trained model is shown, and a text needs no data files") {
+TEST_CASE("attention shows every layer of a trained model, and --text needs no data files") {
   const AttentionWorkplace work;
   work.out(
       "train classes.yaml model.num_encoder_layers=2 model.normalization=batch_norm "
@@ -123,8 +123,7 @@ TEST_CASE("every layer of a trained model is shown, and a text needs no data fil
   CHECK(work.run("attention runs/classes").code == 3);
 }
 
-TEST_CASE(
-    "attention decodes the output of translate for a text, and the reference for an example") {
+TEST_CASE("the target is the output of translate for a text, and the reference for an example") {
   const AttentionWorkplace work;
   work.out(
       "train pairs.yaml train.steps=60 train.max_decode_length=7 "

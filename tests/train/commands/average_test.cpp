@@ -28,7 +28,7 @@ struct AverageWorkplace : test::TinyWorkplace {
     }
     return parameters;
   }
-  /// Averages the checkpoints of these steps of runs/tiny with the command.
+  /// Averages the checkpoints of these steps of runs/tiny with `tapestry average`.
   ArrayStore average(const std::vector<std::uint64_t>& steps) const {
     std::filesystem::remove(*this / "mean.h5");
     std::string command = "average mean.h5";

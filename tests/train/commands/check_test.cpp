@@ -23,7 +23,7 @@ std::ptrdiff_t count_lines(const std::string& text, const std::string& status) {
                                [&](const std::string& line) { return line.starts_with(status); });
 }
 
-TEST_CASE("check prints a line for each check, and the number that passed") {
+TEST_CASE("check prints a line for each check, and the number of checks that passed") {
   const TinyWorkplace work;
   const std::string out = work.out("check tiny.yaml model.norm=post");
   CHECK(out.starts_with("tiny.yaml, initial values\nok      causality     d(logits at t)/"));

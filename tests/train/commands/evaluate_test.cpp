@@ -168,7 +168,7 @@ TEST_CASE("evaluate shows masked inputs, and outputs that differ only at masked 
 
 // ---- Data files
 
-TEST_CASE("train and evaluate print the share of unknown tokens; train warns above one half") {
+TEST_CASE("train and evaluate print the share of unknown tokens; train warns if it exceeds 50 %") {
   const KindWorkplace work;
   work.write("valid.txt", "yes\ta zebra day\nno\tit rains\n");
   work.write("test.txt", "yes\ta zebra zebra day\nno\tit rains\nno\tit rains\n");
@@ -240,10 +240,11 @@ TEST_CASE("every command that examines a run accepts moved data files") {
                  {"data.train_source=x: --text needs no data files"});
 }
 
-TEST_CASE("evaluate without the training file scores the sets that have separate files") {
+TEST_CASE(
+    "evaluate scores the sets that have separate files even if the training file is missing") {
   struct Row {
     std::string kind, training, other;
-    bool held_out;  ///< whether another set is held out of the training file
+    bool held_out;  ///< whether the set that `other` does not name is held out of the training file
   };
   const KindWorkplace work;
   for (const Row& row : {Row{"language", "text.txt", "data.test_text", true},

@@ -77,7 +77,7 @@ void check_data(const Json& data, const Case& of) {
   CHECK(attentions == of.attentions);
 }
 
-TEST_CASE("explain shows every kind of model, with initial and with trained values") {
+TEST_CASE("explain shows every kind of model, with initial or trained values") {
   const ExplainWorkplace work;
   for (const Case& of : cases) {
     CAPTURE(of.config);

@@ -26,7 +26,7 @@ TEST_CASE("a plan prints the same description of the run as a dry run, and write
                      "; 2.00 epochs in 12 steps\n", "\nstep: ", "\n  waiting for batches ",
                      "\nthreads: ", "\nvalidation: 2 times, each ", " for decoding 6 sequences\n",
                      "\ncheckpoints: ", "\ntime: ", "\nlimits:"});
-  // On one core there are no other numbers of threads to compare.
+  // On a single core, no other number of threads can be compared.
   const bool one_core = read_cores().allowed == 1;
   CHECK(contains(plan, "\nthreads: a step takes ") == !one_core);
   CHECK(contains(plan, "\nthreads: 1; there is one core\n") == one_core);
@@ -36,7 +36,7 @@ TEST_CASE("a plan prints the same description of the run as a dry run, and write
   CHECK(plan.starts_with(dry.substr(0, dry.find("\nmemory: ")) + "\nmemory: about "));
 }
 
-TEST_CASE("every kind of model can be planned, as text and as JSON") {
+TEST_CASE("plan supports every kind of model, as text and as JSON") {
   const test::KindWorkplace work;
   const auto before = work.contents();
   for (const auto& kind : test::kind_configs) {

@@ -68,7 +68,7 @@ TEST_CASE("a replayed step gives the weights of the next checkpoint, bit by bit"
   CHECK(step.get_scalar<double>("train/clip_factor") == Approx(std::min(1.0, 1.0 / norm)));
 }
 
-TEST_CASE("a replayed step has its batches, and the output and gradient of each operation") {
+TEST_CASE("the file of a replay has the batches, and the output and gradient of each operation") {
   const TrainedWorkplace work;
   Outcome done;
   const ArrayStore step = replayed(work, "7", done);
@@ -105,7 +105,7 @@ TEST_CASE("a replayed step has its batches, and the output and gradient of each 
   for (const auto& [path, array] : few) CHECK(step.at(path) == array);
 }
 
-TEST_CASE("a step with a non-finite loss is recorded") {
+TEST_CASE("a replay records a step with a non-finite loss") {
   const TrainedWorkplace work;
   REQUIRE(work.run("train tiny.yaml train.run_dir=nan optimizer.kind=sgd optimizer.clip_norm=0 "
                    "schedule.kind=constant schedule.warmup_steps=0 schedule.learning_rate=1e30 "

@@ -90,7 +90,7 @@ TEST_CASE(
               {"config new pipe", 2, {"pipe is a pipe"}},
               {"config new runs/tiny/config.yaml", 2, {"belongs to a run"}},
               {"config new ''", 2, {"found an empty text"}}});
-  // The default output is replaced, but not if it is a link.
+  // A command replaces its default output, unless the output is a link.
   REQUIRE(work.run("report runs/tiny").code == 0);
   REQUIRE(work.run("report runs/tiny").code == 0);
   fs::remove(work / "runs/tiny/report.html");
@@ -129,7 +129,7 @@ TEST_CASE("a report that cannot be written, or is incomplete, causes a warning")
   CHECK(contains(written.err, "warning: runs/tags: held-out examples and attention are left out"));
 }
 
-TEST_CASE("runs lists every run with its state, and the error of a failed one") {
+TEST_CASE("runs lists every run with its state, and the error of each failed run") {
   const TrainedWorkplace work;
   REQUIRE(work.run("train tiny.yaml train.run_dir=runs/bad optimizer.kind=sgd "
                    "schedule.learning_rate=1e30 optimizer.clip_norm=0")

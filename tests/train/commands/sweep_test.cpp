@@ -124,7 +124,8 @@ TEST_CASE("a run fails and is not counted if its folder has a run of another con
   work.out(halving);
   CHECK_FALSE(contains(work.table(), "failed"));
 
-  // A link to another run, and runs that differ in keys that may change on resume.
+  // A link to another run fails. So do two exchanged runs whose configs differ only in keys that
+  // may change on resume.
   fs::remove_all(work / "runs/tiny-sweep");
   work.out(seeds);
   fs::remove_all(work / "runs/tiny-sweep/run-02");

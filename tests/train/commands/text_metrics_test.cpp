@@ -64,7 +64,7 @@ TEST_CASE("bleu --json prints scores in full precision and the parts of the sign
   CHECK(json::parse(work.out(sentences + "--json")).at("scores")[1].at("eff") == "yes");
 }
 
-TEST_CASE("text that appears to be tokenized gets a warning") {
+TEST_CASE("bleu warns about text that appears to be tokenized") {
   const Translations work;
   std::string lines;
   for (int i = 0; i < 100; ++i) lines += "a b c d .\n";

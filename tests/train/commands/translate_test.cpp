@@ -87,7 +87,7 @@ TEST_CASE("lines of mixed lengths keep their order, even over several windows") 
   }
 }
 
-TEST_CASE("blanks, tabs, Windows line ends and unknown words are translated") {
+TEST_CASE("lines with blanks, tabs, Windows line ends and unknown words are translated") {
   const TranslateWorkplace work;
   const std::string clean = work.translate("a b\nc\n");
   CHECK(work.translate("  a \tb \t\r\nc  \r\n") == clean);
@@ -259,7 +259,7 @@ TEST_CASE("a prefix that breaks a constraint is kept, with a warning") {
   CHECK(after.find_first_of("de") == after.npos);
 }
 
-TEST_CASE("outputs that are NaN or infinite are errors that name the layer") {
+TEST_CASE("NaN or infinite outputs cause an error that names the layer") {
   const TranslateWorkplace work;
   const std::string weight = "parameters/encoder.layers.0.ff.linear1.weight";
   for (const auto& [file, value] :

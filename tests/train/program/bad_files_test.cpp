@@ -42,7 +42,7 @@ struct TrainedTextWorkplace : test::TextWorkplace {
   TrainedTextWorkplace() { REQUIRE(run("train text.yaml").code == 0); }
 };
 
-TEST_CASE("files that are not text, or do not match, are rejected with the reason") {
+TEST_CASE("text files that cannot be read, or have different numbers of lines, are rejected") {
   const TrainedTextWorkplace work;
   const fs::path text = work / "train.de";
   struct Row {

@@ -102,7 +102,8 @@ TEST_CASE("a run gives the same bits whether its examples are in memory or in a 
   }
 }
 
-TEST_CASE("a new run that replaces another uses its cache only if the vocabularies are equal") {
+TEST_CASE(
+    "a new run reuses the cache of the run that it replaces only if the vocabularies are equal") {
   const CacheWorkplace work;
   std::string target = work.read("a.en");
   work.write("c.en", target.replace(target.find("two"), 3, "new"));  // a word that occurs once

@@ -18,7 +18,7 @@ using test::contains;
 using test::Outcome;
 using test::TrainedWorkplace;
 
-TEST_CASE("paths that are not runs, and missing runs and checkpoints, are rejected by name") {
+TEST_CASE("paths that are not runs, and missing runs and checkpoints, are named in errors") {
   const TrainedWorkplace work;
   fs::create_directory(work / "empty");
   std::vector<test::CommandRow> rows = {

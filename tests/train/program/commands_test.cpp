@@ -31,8 +31,8 @@ using test::Workplace;
 
 // ---- Help
 
-/// Checks that help ends with a paragraph "Example:" or "Examples...:" of indented lines, one of
-/// them with the command.
+/// Checks that help ends with a paragraph "Example:" or "Examples...:" whose lines are indented,
+/// and that one of the lines has the command.
 void check_ends_with_example(const std::string& help, const std::string& command) {
   const std::size_t heading = help.rfind("\nExample");
   REQUIRE(heading != help.npos);

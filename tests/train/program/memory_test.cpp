@@ -135,7 +135,7 @@ TEST_CASE("reading data in any address space succeeds or ends with exit code 8")
   }
 }
 
-TEST_CASE("commands that read a run need little memory, and report if there is less") {
+TEST_CASE("commands that read a run need little memory, and report that they have less") {
   if (!limits_can_be_tried()) return;
   const TrainedWorkplace work;
   const auto before = work.contents();

@@ -85,7 +85,7 @@ class Training : public TinyWorkplace {
     }
   }
 
-  /// Reads to the end; returns the exit code.
+  /// Reads all output and returns the exit code.
   int end() {
     for (rest_ = 0; std::getline(lines_, line_); ++rest_) last_line_ = line_;
     return process_.wait();

@@ -243,7 +243,7 @@ class Dialogue {
   test::Process process_;
 };
 
-TEST_CASE("a line is answered before the next one is written") {
+TEST_CASE("commands answer a line before the next line is written") {
   struct Case {
     std::string config, command;
     std::vector<std::string> lines;
@@ -270,7 +270,7 @@ TEST_CASE("a line is answered before the next one is written") {
     }
     CHECK(dialogue.end() == 0);
   }
-  // generate continues a prompt before the next one is read.
+  // generate continues a prompt before it reads the next prompt.
   work.out("train language.yaml");
   Dialogue dialogue(work, "generate runs/language - --tokens 0");
   for (const std::string number : {"1", "2"}) {
