@@ -90,14 +90,15 @@ void Trainer::resume(const ArrayStore& snapshot) {
   // A finished run is not saved again, so that changes of train.average_last or train.best_metric
   // do not delete checkpoints that the saved config keeps.
   saver_.mark_as_saved(kept_checkpoints(state_, before.train));
-  if (!finished()) state_.revert_end_rows();
   const bool metric_changed = before.train.best_metric != config_.train.best_metric ||
                               (config_.train.best_metric == "bleu" &&
                                before.train.bleu_tokenizer != config_.train.bleu_tokenizer);
+  // Validations compared by another metric do not count for train.patience.
+  if (metric_changed) state_.validations_since_best = 0;
+  if (!finished()) state_.revert_end_rows();
   if (metric_changed) {
     state_.best_value = std::numeric_limits<double>::infinity();
     state_.best_step.reset();
-    state_.validations_since_best = 0;
   }
 }
 

@@ -174,6 +174,17 @@ TEST_CASE("newest_steps() and best_steps() find the newest and the best checkpoi
                  "found 12 checkpoints, expected 13 or more"));
 }
 
+TEST_CASE("the final average of a run is read only for its step and its run") {
+  TinyRun run;
+  const RunDirectory directory = run.directory();
+  CHECK_FALSE(read_final_average(directory, 8));
+  CheckpointAverage average;
+  for (const std::uint64_t step : {7, 8}) average.add(kept_run().snapshot(step));
+  write_checkpoint(directory.average_path(), average.result());
+  CHECK(read_final_average(directory, 8));
+  CHECK_FALSE(read_final_average(directory, 12));  // the run has continued since
+}
+
 TEST_CASE("newest_steps() finds checkpoints kept by train.keep_last or train.average_last") {
   TinyRun run;
   Config config = kept_config();

@@ -181,5 +181,22 @@ TEST_CASE("checkpoints of the average and of the best validations are kept") {
   CHECK(kept_checkpoints(state, options).best_first == Steps{22, 10, 5, 15});
 }
 
+TEST_CASE(
+    "a continued run keeps the best of a validation that was due, and drops one that was not") {
+  for (const bool is_due : {false, true}) {
+    CAPTURE(is_due);
+    TrainingState state;
+    state.step = 5;
+    CHECK(state.compare_validation("loss", 2.0, true));
+    state.step = 7;
+    state.add_end_rows([] {});
+    CHECK(state.compare_validation("loss", 1.0, is_due));
+    CHECK(state.best_step == 7);
+    state.revert_end_rows();
+    CHECK(state.best_step == (is_due ? 7 : 5));
+    CHECK(state.best_value == (is_due ? 1.0 : 2.0));
+  }
+}
+
 }  // namespace
 }  // namespace tapestry

@@ -276,6 +276,10 @@ TEST_CASE("train.patience ends a run, which continues if the value is increased"
   TinyRun at_once;
   at_once.train(config);
   CHECK(run.checkpoint_bytes(6) == at_once.checkpoint_bytes(6));
+
+  config.train.best_metric = "token_accuracy";  // no validation has been compared by it yet
+  run.train(config);
+  CHECK(run.directory().steps().back() == tiny_steps);
 }
 
 TEST_CASE("a run at its time limit saves, and ends with the same bytes after a resume") {
