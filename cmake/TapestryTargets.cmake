@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Compiler options of all targets of Tapestry, and functions that declare libraries.
 
-option(TAPESTRY_UNITY "Compile the sources of the libraries in groups" OFF)
+option(TAPESTRY_UNITY "Compile the sources of the libraries in groups of ten files" ON)
 # For trying the program, not for packages: code outside kernels is slower.
 option(TAPESTRY_QUICK_BUILD
   "Compile in large groups, with -Og except for kernels, and with one precompiled header" OFF)
-if(TAPESTRY_QUICK_BUILD)
-  set(TAPESTRY_UNITY ON)
-endif()
 
 add_library(tapestry_compile_options INTERFACE)
 target_include_directories(tapestry_compile_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(tapestry_compile_options INTERFACE
   # In a group, a local name may shadow a name of another file, and g++ treats files as headers.
-  -Wall -Wextra -Wpedantic $<IF:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>,-Wno-subobject-linkage,-Wshadow>
+  -Wall -Wextra -Wpedantic
+  "$<IF:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>,-Wno-subobject-linkage;$<$<CXX_COMPILER_ID:GNU>:-Wshadow=local>,-Wshadow>"
   -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion
   # False warnings of g++ 12 about fmt, std::string (GCC bug 105651), AVX-512 intrinsics (105593).
   -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict
