@@ -54,9 +54,10 @@ def was_in_save(run, pid):
 
 
 def check_resume_rejected(run):
-    """Checks the error of resuming without a checkpoint."""
+    """Checks the error of resuming without a checkpoint, or without a run directory."""
+    hint = "start a run: tapestry train CONFIG" if run.directory.exists() else "name a run directory"
     outcome = run.execute(run.resume())
-    require(outcome.code == 4 and "start a run: tapestry train CONFIG" in outcome.err,
+    require(outcome.code == 4 and hint in outcome.err,
             f"{run.directory}: resuming before the first checkpoint: {outcome}")
 
 
