@@ -218,17 +218,18 @@ Vocabulary class_names(const std::vector<std::string>& labels, std::string_view 
   std::ranges::sort(different, comes_before);
   different.erase(std::unique(different.begin(), different.end()), different.end());
   if (different.size() >= 2) return Vocabulary(different);
-  throw DataError(fmt::format("{}: every example has the label {}, expected two or more classes",
-                              name, excerpt(different.empty() ? "" : different.front())),
-                  "name a file with examples of every class");
+  throw DataError(
+      fmt::format("{}: every example has the label \"{}\", expected two or more classes", name,
+                  excerpt(different.empty() ? "" : different.front())),
+      "name a file with examples of every class");
 }
 
 std::int32_t class_id(const Vocabulary& classes, std::string_view label, const std::string& place) {
   const std::int32_t id = classes.id(label);
   if (id != unk_id) return id;
   throw DataError(
-      fmt::format("{}: found the label {}{}, expected one of the classes {}", place, excerpt(label),
-                  name_odd_character(label), list_of_classes(classes)),
+      fmt::format("{}: found the label \"{}\"{}, expected one of the classes {}", place,
+                  excerpt(label), name_odd_character(label), list_of_classes(classes)),
       "remove the example, or add examples of this class to the training set (a trained model "
       "cannot learn new classes)");
 }

@@ -228,9 +228,9 @@ TEST_CASE("bad tokens, unknown labels and sentences that are too long are reject
   text.training.find_too_long = find_too_long;
   const std::string name = text.name("other");
   const std::string unknown = ", expected one of the classes O, PER\n";
-  const std::string dog = name + ":5: found the label DOG" + unknown;
+  const std::string dog = name + ":5: found the label \"DOG\"" + unknown;
   CHECK(rejection([&] { text.load(); }) ==
-        dog + name + ":6: found the label CAT" + unknown + name +
+        dog + name + ":6: found the label \"CAT\"" + unknown + name +
             ":8: found no tab, expected a token, a tab and a label\n" + name + " with " + name +
             ":1: long validation\n4 of 11 cannot be used, 1 of them with too many tokens");
   text.on_bad_line = OnBadLine::skip;
@@ -270,9 +270,9 @@ TEST_CASE("the error about a file with only bad lines shows the first bad line")
   check(tags, nullptr, ":2: found no tab");
   check(classes, nullptr, ":1: found no tab");
   tags.write("in\tO\n");
-  check(tags, &places, ":1: found the label O, expected one of the classes LOC, PER");
+  check(tags, &places, ":1: found the label \"O\", expected one of the classes LOC, PER");
   classes.write("maybe\tday\n");
-  check(classes, &places, ":1: found the label maybe, expected");
+  check(classes, &places, ":1: found the label \"maybe\", expected");
 }
 
 TEST_CASE("bad pixels and unknown labels of images are rejected together, and skipped on request") {
@@ -281,7 +281,7 @@ TEST_CASE("bad pixels and unknown labels of images are rejected together, and sk
   images.folder.write("b.csv", "0,1,z\n0,x,b\n1,0,b\n");
   images.options.validation_images = "b.csv";
   const std::string name = images.name("b.csv");
-  const std::string unknown = name + ":1: found the label z, expected one of the classes a, b";
+  const std::string unknown = name + ":1: found the label \"z\", expected one of the classes a, b";
   CHECK(rejection([&] { images.load(); }) ==
         unknown + "\n" + name +
             ":2: found \"x\" in field 2, expected a number\n2 of 3 cannot be used");

@@ -147,7 +147,7 @@ TEST_CASE("a table with a wrong number of fields, or a different separator, is r
       {"", {" found an empty file", "the pixels and the label of one image per line"}},
       {"\n \n", {" found no image"}},
       {"x,y,label\n", {" found no image"}},
-      {"0,0,a\n1,1,a\n", {" every example has the label a", "two or more classes"}},
+      {"0,0,a\n1,1,a\n", {" every example has the label \"a\"", "two or more classes"}},
   });
   images.options.image_channels = 3;
   images.check_rejected_tables({{"0,0,a\n", {"1:", "3 fields", "expected 7: 6 pixels"}}});
@@ -246,10 +246,10 @@ TEST_CASE("labels must be among the given classes, or the classes of the trainin
   const Vocabulary more({"b", "a", "c"}), less({"b", "c"});
   CHECK(images.load(&more).target_vocabulary == more);
   CHECK(images.load(&more).train.front().target == std::vector<std::int32_t>{more.id("a")});
-  images.check_rejected_now({"train.csv:1: found the label a", "classes b, c"}, &less);
+  images.check_rejected_now({"train.csv:1: found the label \"a\"", "classes b, c"}, &less);
   images.folder.write("other.csv", "x,y\n5,b\n6,c\n");
   images.options.validation_images = "other.csv";
-  images.check_rejected_now({"other.csv:3: found the label c", "classes a, b"});
+  images.check_rejected_now({"other.csv:3: found the label \"c\"", "classes a, b"});
 }
 
 TEST_CASE("a line without a label has only the pixels of an image") {

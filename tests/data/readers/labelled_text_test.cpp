@@ -121,7 +121,7 @@ TEST_CASE("lines that are not a label, a tab and a sentence are rejected with th
       {"<eos>\tc\n", {"1: found the label \"<eos>\"", word}},
       {std::string(100'000, 'x') + " y\tc\n", {"1: found", std::string(60, 'x') + "...\"", word}},
       {"\n \t\n\u00A0\n", {" found only blank lines"}},
-      {"a\tb\na\tc\n", {" every example has the label a", "two or more classes"}},
+      {"a\tb\na\tc\n", {" every example has the label \"a\"", "two or more classes"}},
   });
   text.words.min_frequency = 4;
   text.write("good\tA fine day.\nbad\tA day.\n");
@@ -206,6 +206,6 @@ TEST_CASE("lines that are not a token and a label are rejected with their number
       {"Ada\t\n", {"1: found the label \"\"", word}},
       {"Ada\tB PER\n", {"1: found the label \"B PER\"", word}},
       {"\n \n", {" found only blank lines"}},
-      {"Ada\tO\nlives\tO\n", {" every example has the label O"}},
+      {"Ada\tO\nlives\tO\n", {" every example has the label \"O\""}},
   });
 }

@@ -107,7 +107,7 @@ TEST_CASE("class names are sorted: whole numbers by value, then words by their b
   CHECK(class_names({"2", "01", "1"}, "a.csv") == Vocabulary({"01", "1", "2"}));
   CHECK(class_names({"1.5", "2", "99999999999999999999", "+1"}, "a.csv") ==
         Vocabulary({"2", "+1", "1.5", "99999999999999999999"}));
-  check_rejected({{"cat", {"a.csv: every example has the label cat", "two or more classes"}},
+  check_rejected({{"cat", {"a.csv: every example has the label \"cat\"", "two or more classes"}},
                   {std::string(100'000, 'x') + "\x1B", {std::string(60, 'x') + "..."}}},
                  [](const std::string& label) {
                    class_names({label, label}, "a.csv");
@@ -129,7 +129,7 @@ TEST_CASE("a label has the id of its class; other labels are rejected with the k
   const auto find = [&](const std::string& label) {
     class_id(Vocabulary(names), label, "a.csv:7");
   };
-  check_rejected({{"maybe", {"a.csv:7: found the label maybe", "classes no, yes"}}}, find);
+  check_rejected({{"maybe", {"a.csv:7: found the label \"maybe\"", "classes no, yes"}}}, find);
   names = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
   CHECK(list_of_classes(Vocabulary(names)) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9");
   names.emplace_back("10");

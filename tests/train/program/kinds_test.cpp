@@ -90,7 +90,7 @@ TEST_CASE("training examples may change with permission, but classes may not") {
   const std::string resume = "train --resume classes.yaml train.steps=14";
   const std::string allow = resume + " --allow-change data.train_text";
   work.write("labels.txt", "yes\ta day\nmaybe\tit rains\n");
-  check_rejected(work, allow, 3, {"labels.txt:2: found the label maybe, expected one of the"});
+  check_rejected(work, allow, 3, {"labels.txt:2: found the label \"maybe\", expected one of the"});
   work.write("labels.txt", "yes\ta day\n");
   check_rejected(work, resume, 3, {"or permit the change with --allow-change data.train_text"});
   work.out(allow + " --allow-change data.validation_text");
