@@ -38,8 +38,8 @@ tapestry-config \- config files of tapestry
 .SH DESCRIPTION
 A config is a YAML file of sections with keys and values. Missing keys have their default values. On
 the command line, section.key=value replaces a value of the file; the last override of a key wins,
-and values need no quotes. Relative paths of data start at the folder of the config file, or, in an
-override, at the working directory.
+and values need no quotes. Relative paths of data are resolved against the folder of the config
+file, in an override against the working directory.
 .PP
 Keys that the chosen task, model, optimizer or schedule does not use must have their default values.
 All errors are reported together, each with its line and a hint.

@@ -35,7 +35,8 @@ class FileList {
   std::vector<std::string> names_;
 };
 
-/// The files of a corpus with one text per part; relative paths start at the folder of the config.
+/// The files of a corpus with one text per part; relative paths are resolved against the folder of
+/// the config.
 struct TextFiles {
   FileList train_text{};          ///< the training set
   std::string validation_text{};  ///< the validation set; may be empty

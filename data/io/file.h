@@ -85,8 +85,8 @@ auto retry_interrupted(Call call) {
 
 /// The hint for a data file that cannot be opened or read.
 inline constexpr const char* unreadable_hint =
-    "check the path and its permissions; relative paths in a config start at the folder of the "
-    "config, relative paths on the command line at the working folder";
+    "check the path and its permissions; relative paths in a config are resolved against the "
+    "folder of the config, on the command line against the working folder";
 
 /// Texts for error messages about a kind of file, and its maximum size.
 struct FileKind {

@@ -56,7 +56,7 @@ struct ImageFile {
 
 /// Loads a corpus of images. The classes are the labels of the training images, or `classes` for a
 /// trained model. With `classes`, the training file is optional: without it, the training set and
-/// the sets held out of it are empty. Relative paths start at `base`. Files with names ending in
+/// the sets held out of it are empty. Paths are relative to `base`. Files with names ending in
 /// .npy are read by read_npy_images(), files ending in .h5 or .hdf5 by read_hdf5_images(), all
 /// others as CSV tables:
 ///

@@ -11,7 +11,7 @@
 namespace tapestry {
 
 /// Loads labelled_text: on each line a label, a tab and a sentence. Blank lines are skipped;
-/// relative paths start at `base`. The vocabulary (of words or subwords) and the classes come from
+/// paths are relative to `base`. The vocabulary (of words or subwords) and the classes come from
 /// the training file, or from `fixed` for a trained model. With `fixed`, the training file is
 /// optional: without it, the training set is empty. The fingerprint is not set.
 ///
@@ -26,7 +26,7 @@ Corpus load_labelled_text(const TextFiles& files, const WordOptions& words,
 
 /// Loads tagged_text: a token, a tab and its label on each line, as in CoNLL files, with an empty
 /// line between sentences. The source of an example has the tokens, and the target has one label
-/// per token. Relative paths start at `base`. The vocabulary and the labels come from the training
+/// per token. Paths are relative to `base`. The vocabulary and the labels come from the training
 /// file, or from `fixed` for a trained model. With `fixed`, the training file is optional: without
 /// it, the training set is empty. `words.lowercase` is not used. The fingerprint is not set.
 ///

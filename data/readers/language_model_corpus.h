@@ -27,7 +27,7 @@ Tokenizer window_tokenizer(const WindowOptions& windows, const WordOptions& word
 /// Loads a language-model corpus: the characters, words or subwords of text files, including line
 /// ends, divided into windows of `context` + 1 tokens. Each window begins with the last token of
 /// the preceding window, so that every token except the first is predicted once. The last window
-/// may be shorter. Relative paths start at `base`.
+/// may be shorter. Paths are relative to `base`.
 ///
 /// Without `validation_text`, the last lines of `train_text` are held out, `validation_share` of
 /// its bytes; a share of 0 holds nothing out. If no line begins within this share, the last line is

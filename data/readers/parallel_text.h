@@ -25,7 +25,7 @@ struct ParallelTextOptions {
 };
 
 /// Loads parallel_text: pairs of text files with one sentence per line, where line n of the target
-/// file is the translation of line n of the source file; relative paths start at `base`. The
+/// file is the translation of line n of the source file; paths are relative to `base`. The
 /// vocabularies come from the training pairs, from SentencePiece models, or from `fixed` for a
 /// trained model. With `fixed`, training and validation files are optional: without them, these
 /// sets are empty. The fingerprint is not set.

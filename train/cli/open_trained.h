@@ -39,7 +39,8 @@ void require_kind(const TrainedModel& trained, const std::vector<std::string>& k
 /// if they have moved or if the model is applied to other data.
 ///
 /// path       names the model in errors
-/// overrides  data.KEY=FILE, decoding.KEY=VALUE; relative paths start at the working directory
+/// overrides  data.KEY=FILE, decoding.KEY=VALUE; relative paths are resolved against the working
+///            directory
 /// throws     ConfigError if an override
 ///            - sets another key, since all other keys must match the trained parameters
 ///            - names no file

@@ -29,9 +29,9 @@ struct Origin;  // see train/config/reader.h
 ///   path     "section.key"; the section is data, model, optimizer, schedule or train
 ///   initial  the default: an integer, a floating-point number, a bool or a string
 ///   domain   the valid values: at_least() or between() for whole numbers >= 0, a RealNumber,
-///            Flag(), Text(), OneOf for a list of words, or FilePath(). Relative paths in a config
-///            file start at the folder of the file; relative paths on the command line start at the
-///            working directory.
+///            Flag(), Text(), OneOf for a list of words, or FilePath(). Relative paths in a
+///            config file are resolved against the folder of the file, on the command line against
+///            the working directory.
 ///   meaning  one line of help
 ///   rule     whether a resumed run may change the value
 ///

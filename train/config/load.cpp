@@ -29,7 +29,7 @@ namespace {
 
 using Folder = std::optional<std::filesystem::path>;
 
-/// The working directory, at which relative paths in overrides start; nullopt if it was deleted.
+/// The working directory, the base of relative paths in overrides; nullopt if it was deleted.
 Folder working_folder() {
   std::error_code error;
   std::filesystem::path folder = std::filesystem::current_path(error);
@@ -62,8 +62,8 @@ std::string move_path(const std::string& path, const std::filesystem::path& from
   return (to / rest).lexically_normal().string();
 }
 
-/// Rebases paths of data files in the config file to data.folder: relative paths, which so far
-/// start at `text_folder`, and paths inside `before`, the data.folder that the file itself sets.
+/// Rebases paths of data files in the config file to data.folder: paths relative to
+/// `text_folder`, and paths inside `before`, the data.folder that the file itself sets.
 void move_to_data_folder(Config& config, const Origins& origins, const Folder& text_folder,
                          const std::filesystem::path& before) {
   const std::filesystem::path folder = config.data.folder;
@@ -85,7 +85,7 @@ void move_to_data_folder(Config& config, const Origins& origins, const Folder& t
   });
 }
 
-/// Relative paths in the text start at `text_folder`; relative paths in overrides start at
+/// Relative paths in the text are resolved against `text_folder`, in overrides against
 /// `override_folder`.
 ConfigWithOrigins read_config(std::string_view text, const std::string& name,
                               const Folder& text_folder, const std::vector<std::string>& overrides,

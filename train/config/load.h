@@ -12,7 +12,8 @@ namespace tapestry {
 
 /// Parses the YAML `text`, then applies `overrides` of the form `section.key=value` in order.
 /// Quoted and unquoted values in the YAML text are equivalent. The value of an override is used
-/// literally, including quotes. A relative path in an override starts at the working directory.
+/// literally, including quotes. Relative paths in overrides are resolved against the working
+/// directory.
 ///
 /// name    file name in error messages
 /// throws  ConfigError with all errors.
@@ -21,9 +22,9 @@ Config parse_config(std::string_view text, const std::string& name,
 
 /// Reads a config file and parses it with parse_config(). Then
 ///
-///   - makes relative paths of data absolute: paths in the file start at `data.folder`, or at the
-///     folder of the config file if that key is empty; paths in overrides start at the working
-///     directory
+///   - makes relative paths of data absolute: paths in the file are resolved against
+///     `data.folder`, or the folder of the config file if that key is empty; paths in overrides
+///     against the working directory
 ///   - sets `train.run_dir` to the directory of the file if it is the `config.yaml` of a run, even
 ///     if the run was moved, unless an override sets it
 ///   - sets an empty `train.run_dir` to default_run_dir().

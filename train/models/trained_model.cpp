@@ -61,9 +61,10 @@ FixedVocabularies shared_vocabularies(const TrainedModel& model, const Config& c
 TrainedModel load_named_model(const std::string& origin) {
   std::error_code error;
   if (!std::filesystem::exists(origin, error)) {
-    reject_pretrained(origin, "found no file or folder, expected a run or a checkpoint",
-                      "name a run directory or a checkpoint; a relative path starts at the folder "
-                      "of the config file, on the command line at the working folder");
+    reject_pretrained(
+        origin, "found no file or folder, expected a run or a checkpoint",
+        "name a run directory or a checkpoint; a relative path in a config is "
+        "resolved against its folder, on the command line against the working folder");
   }
   return load_model(open_run(origin).arrays);
 }

@@ -22,10 +22,10 @@ struct HeldOutParts {
 struct DataSource {
   ConfigKind kind;  ///< the value of `data.task`, with its keys and rules
 
-  /// Generates or reads the corpus, except its fingerprint; relative paths start at the working
-  /// directory. `fixed` has the vocabularies of a trained model, or is null. For a trained model,
-  /// encodes text with its vocabularies, maps all other words to `<unk>`, and leaves parts without a
-  /// file name empty.
+  /// Generates or reads the corpus, except its fingerprint; relative paths are resolved against the
+  /// working directory. `fixed` has the vocabularies of a trained model, or is null. For a trained
+  /// model, encodes text with its vocabularies, maps all other words to `<unk>`, and leaves parts
+  /// without a file name empty.
   ///
   /// throws  DataError if a file cannot be used.
   Corpus (*load)(const DataOptions&, const FixedVocabularies* fixed);
