@@ -12,10 +12,9 @@
 
 namespace tapestry {
 
-/// The steps of one recorded attention call between its inputs and its output, each of shape
-/// (batch, heads, n_q, n_k). The operation is fused: without a tracer it stores at most its
-/// weights. Scores that the call did not compute are NaN: it skips keys that no query of a group
-/// may attend to.
+/// The intermediate results of one recorded attention call, each of shape (batch, heads, n_q,
+/// n_k). The operation is fused: without a tracer it stores at most its weights. Scores that the
+/// call did not compute are NaN: it skips keys that no query of a group may attend to.
 struct AttentionTrace {
   std::string path;           ///< path of the layer, such as "encoder.layers.0.self_attn"
   std::size_t num_heads = 0;  ///< heads side by side in the last axis of q, k, v and the output

@@ -120,7 +120,7 @@ tapestry_installed_page(layers/from_pytorch.md from_pytorch.md ${dev_doc} dev ..
 tapestry_installed_page(autograd/README.md README.md ${dev_doc}/autograd dev ../layers/from_pytorch.md ../from_pytorch.md)
 install(DIRECTORY tests/examples/ DESTINATION ${dev_doc}/examples COMPONENT dev
   FILES_MATCHING PATTERN "*.cpp" PATTERN "*.h" PATTERN "*.py")
-# Example configs, with data files next to them instead of in a folder of the sources.
+# The installed example configs name data files in their own folder, not in the source tree.
 file(GLOB config_pages CONFIGURE_DEPENDS configs/*.md)
 install(FILES ${config_pages} DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT program)
 file(GLOB configs CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} configs/*.yaml)

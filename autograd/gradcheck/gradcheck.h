@@ -101,7 +101,7 @@ struct FaultyOperation {
 struct GradcheckReport {
   std::vector<GradcheckRow> rows;  ///< one per output and tensor, output by output
   /// nullopt if nothing is wrong, if it was not requested, or if every operation is correct
-  /// individually: then the contributions to a gradient are accumulated incorrectly.
+  /// individually. In the last case, the contributions to a gradient are accumulated incorrectly.
   std::optional<FaultyOperation> first_wrong;
 
   /// Number of rows with this verdict.

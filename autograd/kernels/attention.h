@@ -42,7 +42,7 @@ struct AttentionTargets {
   Target<T> dq, dk, dv, dw{};
 };
 
-/// Where a call stores its steps, each (batch, heads, n_q, n_k); see AttentionTrace
+/// Where a call stores its intermediate results, each (batch, heads, n_q, n_k); see AttentionTrace
 /// (autograd/attention_trace.h). Elements that a call does not compute stay unchanged.
 template <class T>
 struct AttentionSteps {
@@ -59,8 +59,8 @@ inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
 /// out = softmax(scores + mask) v, (batch, n_q, heads, d_v), for each sentence and head. Weights
 /// are stored only if `saved` is given, with room for saved_weights() values; they make backward
-/// cheaper. If `steps` is not null, it receives the steps of the computation, which do not change
-/// the bits of `out`.
+/// cheaper. If `steps` is not null, stores the intermediate results in it; the bits of `out` stay
+/// the same.
 template <class T>
 void attention(const AttentionProblem& problem, const AttentionOperands<T>& operands, T* out,
                T* saved = nullptr, const AttentionSteps<T>* steps = nullptr);
@@ -77,7 +77,7 @@ void attention_weights(const AttentionProblem& problem, const AttentionOperands<
 /// dv = D(P)^T g, dS = P * (dP - rowsum(P * dP)), and from dS the gradients of the operands of the
 /// scores: dq = scale dS k, dk = scale dS^T q, or with w as in attention_tile.h. `saved` has the
 /// weights that forward saved; if it is null, they are recomputed. Null targets are skipped;
-/// targets must not overlap. If `steps` is not null, it receives the steps of the computation,
+/// targets must not overlap. If `steps` is not null, stores the intermediate results in it,
 /// unless only dv is needed.
 template <class T>
 void attention_backward(const AttentionProblem& problem, const AttentionOperands<T>& operands,

@@ -144,7 +144,7 @@ TEST_CASE(
                    220, 221, 230, 231, 320, 321, 330, 331});
 }
 
-TEST_CASE("an image may have different height and width") {
+TEST_CASE("an image does not need to be square") {
   const ImageShape wide{.height = 1, .width = 3, .channels = 1};
   check_values(Identity(wide, 1).layer(telling_image(wide)), {-1, 0, 10, 20});
   const ImageShape high{.height = 4, .width = 2, .channels = 1};

@@ -378,7 +378,7 @@ Config replay_config(const Arguments& arguments, const RunDirectory& directory, 
                      "give a smaller step");
   }
   config.train.run_dir = directory.path().string();
-  config.train.detect_anomaly = false;  // a non-finite step is recorded
+  config.train.detect_anomaly = false;  // a non-finite step does not stop the replay
   config.data.training.cache_folder = directory.cache_folder();
   config.data.training.cache_is_read_only = true;
   return config;

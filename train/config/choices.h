@@ -29,8 +29,8 @@ struct Named {
 template <class E>
 Named(E, std::string_view) -> Named<E>;
 
-/// All values of the enumeration E, in the order of messages. Specialized for each enumeration that
-/// is the type of a key.
+/// All values of the enumeration E, in the order in which messages list them. Specialized
+/// for each enumeration that is the type of a key.
 template <class E>
 inline constexpr std::array<Named<E>, 0> choices_of{};
 /// @cond

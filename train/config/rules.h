@@ -17,7 +17,7 @@ namespace tapestry {
 // The next three functions are defined in train/tasks/, since train/config/ must not depend on
 // tasks.
 
-/// All values of `data.task`, in the order of messages.
+/// All values of `data.task`, in the order in which messages list them.
 const std::vector<ConfigKind>& data_tasks();
 
 /// All values of `model.kind`.

@@ -177,7 +177,7 @@ class StepComputer {
   TrainingState& state() { return state_; }
   std::uint64_t step() const { return state_.step; }
   const std::string& run_id() const { return state_.run_id; }
-  /// Time use of this process. The parts of a step count once it is applied.
+  /// Time use of this process. apply() adds the forward, backward and exchange times of the step.
   TimeUse& time_use() { return time_use_; }
 
   /// The parts of the state that a checkpoint holds.

@@ -86,8 +86,8 @@ class GradientSum {
   /// micro-batch has no gradient afterwards.
   void finish();
 
-  /// Completes the transfers of a cancelled step, in all processes. The gradients are then
-  /// undefined.
+  /// Completes the transfers of a cancelled step. Call it in all processes. The gradients are
+  /// undefined afterwards.
   void abandon();
 
  private:

@@ -128,8 +128,8 @@ struct TaskQuestions {
   std::string_view description;   ///< in the list of tasks: "classify sentences"
   std::vector<File> files;        ///< in the order of the questions
   std::vector<Number> numbers{};  ///< asked for after the files
-  /// The keys and values that the first file determines, instead of questions; may be null, and may
-  /// return nothing. throws DataError.
+  /// Derives keys and values from the first file, so that no questions ask for them. May be null;
+  /// the result may be empty. Throws DataError.
   std::vector<std::pair<std::string, std::string>> (*measure)(const std::string& path) = nullptr;
   /// Keys and YAML values that are set without a question: `data.task`, and keys whose defaults
   /// suit few users. Does not contain `model.kind`.
@@ -239,7 +239,7 @@ class Task {
   virtual const TaskAnswers& answers() const;
 };
 
-/// All tasks, in the order of messages that list their kinds.
+/// All tasks, in the order in which messages list their kinds.
 const std::vector<const Task*>& all_tasks();
 
 /// Adds a custom task, which must exist until the program ends. run_program() calls this for the

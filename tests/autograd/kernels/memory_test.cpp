@@ -105,7 +105,7 @@ TEST_CASE("memory does not grow when every block has a new size") {
 
 TEST_CASE("a pool of many small blocks is not searched for unused memory at every request") {
   release_unused_memory();
-  constexpr std::size_t small = 20'000;   // bytes, too few to be released
+  constexpr std::size_t small = 20'000;   // bytes; too small to be released
   constexpr std::size_t other = 24'000;   // of another size class
   constexpr std::size_t kept = 48 << 20;  // more than the pool always keeps
   {

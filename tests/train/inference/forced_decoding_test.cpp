@@ -48,7 +48,7 @@ TEST_CASE("each target token and <eos> have the log-probability of a forward pas
   }
 }
 
-TEST_CASE("outputs of beam search have its log-probabilities") {
+TEST_CASE("beam search and score_pairs() give an output the same log-probability") {
   std::size_t compared = 0;
   for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
     const Model model = random_model(seed);

@@ -59,7 +59,7 @@ TEST_CASE("prefetched steps are bit-identical to steps prepared on demand") {
   }
 }
 
-TEST_CASE("batches at any position can be requested after any steps were prepared") {
+TEST_CASE("batches at any position can be requested, whichever step was prepared") {
   const Config config = masked_config();
   const Corpus corpus = load_corpus(config.data);
   BatchLoader ahead(corpus, config, always), now(corpus, config);

@@ -249,7 +249,7 @@ TEST_CASE("train.max_nan_steps consecutive non-finite steps stop the run") {
 }
 
 /// The history of a run that rolls back and is saved every few steps. A rollback also discards the
-/// history after the save.
+/// history since the last save.
 std::string expected_history(const Config& config) {
   const Corpus corpus = load_corpus(config.data);
   const auto last = static_cast<std::int32_t>(corpus.source_vocabulary.size()) - 1;

@@ -260,7 +260,7 @@ TEST_CASE("a run resumed with different values of the best score has a new best 
 TEST_CASE("train.patience ends a run, which continues if the value is increased") {
   Config config = tiny_config();
   config.optimizer.kind = OptimizerKind::sgd;
-  config.schedule = {.learning_rate = 1e-30};  // the loss remains bit-identical: never a new best
+  config.schedule = {.learning_rate = 1e-30};  // the loss remains the same, so no new best
   config.train.validate_every = 1;
   config.train.patience = 3;
   TinyRun run;

@@ -329,11 +329,11 @@ TEST_CASE("buckets are whole parameters, from last to first, of at least the giv
     for (const auto& bucket : layout.buckets()) found.push_back(bucket.first);
     return found;
   };
-  CHECK(firsts(1, 1) == std::vector<std::size_t>{3, 2, 0});  // the first one has less than a piece
+  CHECK(firsts(1, 1) == std::vector<std::size_t>{3, 2, 0});  // at least one piece per bucket
   CHECK(firsts(2, 22 * piece * sizeof(float)) == std::vector<std::size_t>{3, 0});
   CHECK(firsts(2, 23 * piece * sizeof(float)) == std::vector<std::size_t>{2, 0});
   CHECK(firsts(2, 1'000'000'000) == std::vector<std::size_t>{0});
-  CHECK(firsts(23, 1) == std::vector<std::size_t>{2, 0});  // a piece for each process
+  CHECK(firsts(23, 1) == std::vector<std::size_t>{2, 0});  // at least one piece per process
 }
 
 TEST_CASE("each element of each parameter is in one shard, and pieces are not divided") {

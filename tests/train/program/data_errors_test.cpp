@@ -112,8 +112,7 @@ TEST_CASE("an error in the second training file names that file and its line") {
 
 // ---- Sizes and files
 
-TEST_CASE(
-    "generated data that exceed memory are rejected before generation, with the key to lower") {
+TEST_CASE("data that would exceed memory are not generated, and the hint names the key to lower") {
   const KindWorkplace work;
   for (const std::string key : {"data.train_size", "data.validation_size", "data.test_size"}) {
     for (const std::string config : {"tiny.yaml", "agreement.yaml"}) {

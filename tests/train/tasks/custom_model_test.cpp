@@ -109,7 +109,7 @@ TEST_CASE("a custom model uses the existing keys that it lists, its custom keys 
   CHECK(CustomModel(options("mine")).kind().uses("model.num_heads"));
 }
 
-TEST_CASE("a contradiction is reported unless the kind of model does not use one of its keys") {
+TEST_CASE("contradictory keys are reported unless the kind of model ignores one of them") {
   ConfigKind kind{.name = "mine", .model_keys = {{"model.d_model"}}};
   const Origins origins{{"model.d_model", {.place = {.file = "c"}, .valid = true}}};
   const auto reports = [&](const ConfigKind* used_by) {

@@ -162,7 +162,7 @@ TEST_CASE("every model key has its effect in the second implementation, and chan
       check_close(results_of(model, kind.kind, Mode::inference()),
                   results_of_reference(model, options));
     }
-    CHECK_MESSAGE(has_effect, "no context of this file shows an effect of the key");
+    CHECK_MESSAGE(has_effect, "the key has no effect in any of `contexts`");
   });
 }
 

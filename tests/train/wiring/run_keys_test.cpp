@@ -46,7 +46,7 @@ const Parts all{weights, training, validation, files};
 struct Row {
   std::string key;
   std::string value{};                ///< empty: one that another_value() finds
-  std::optional<Parts> changes{};     ///< no other part changes; nullopt: by the ChangeRule
+  std::optional<Parts> changes{};     ///< the only parts that change; nullopt: changes_by_rule()
   std::vector<std::string> before{};  ///< overrides of both runs
 };
 
