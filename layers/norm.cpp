@@ -5,8 +5,8 @@
 
 #include "autograd/error.h"
 #include "autograd/ops/dropout.h"
+#include "autograd/ops/indexing.h"
 #include "autograd/ops/norms.h"
-#include "autograd/ops/packed.h"
 #include "autograd/tape.h"
 
 namespace tapestry {

@@ -13,7 +13,6 @@
 #include "autograd/ops/linear.h"
 #include "autograd/ops/losses.h"
 #include "autograd/ops/norms.h"
-#include "autograd/ops/packed.h"
 #include "autograd/ops/reductions.h"
 #include "autograd/ops/shape_ops.h"
 

@@ -12,7 +12,6 @@
 #include "autograd/error.h"
 #include "autograd/ops/activations.h"
 #include "autograd/ops/elementwise.h"
-#include "autograd/ops/packed.h"
 #include "autograd/ops/reductions.h"
 #include "tests/support/cases.h"
 #include "tests/support/gradients.h"
