@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "train/config/schema.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,6 +16,7 @@
 #include <vector>
 
 #include "train/config/fields.h"
+#include "train/config/keys.h"
 #include "train/config/kind.h"
 #include "train/config/rules.h"
 

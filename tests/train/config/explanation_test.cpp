@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "train/config/explain.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "train/config/schema.h"
-
 #include <doctest/doctest.h>
 #include <yaml-cpp/yaml.h>
 
