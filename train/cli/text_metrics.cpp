@@ -15,6 +15,7 @@
 #include "data/metrics/python_text.h"
 #include "train/base/error.h"
 #include "train/cli/command.h"
+#include "train/config/choices.h"
 #include "train/config/domain.h"
 
 namespace tapestry {

@@ -13,6 +13,7 @@
 
 #include "autograd/instruction_set.h"
 #include "autograd/kernels/parallel.h"
+#include "train/config/choices.h"
 #include "train/config/fields.h"
 #include "train/config/kind.h"
 #include "train/config/rules.h"

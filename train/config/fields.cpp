@@ -11,6 +11,7 @@
 
 #include "autograd/kernels/parallel.h"
 #include "optim/optimizer.h"
+#include "train/config/choices.h"
 #include "train/config/kind.h"
 #include "train/config/rules.h"
 

@@ -14,6 +14,7 @@
 
 #include "autograd/instruction_set.h"
 #include "optim/optimizer.h"
+#include "train/config/choices.h"
 #include "train/config/error.h"
 #include "train/config/fields.h"
 #include "train/config/steps.h"
