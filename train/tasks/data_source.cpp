@@ -16,7 +16,7 @@
 
 #include "data/io/error.h"
 #include "data/io/utf8.h"
-#include "data/readers/generated_tasks.h"
+#include "data/readers/generated_corpus.h"
 #include "train/base/error.h"
 #include "train/base/format.h"
 #include "train/system/memory.h"

@@ -6,7 +6,8 @@
 #include <numbers>
 #include <utility>
 
-#include "data/readers/generated_tasks.h"
+#include "data/readers/language_model_corpus.h"
+#include "data/readers/toy_tasks.h"
 #include "layers/encoder_models.h"
 #include "train/base/format.h"
 

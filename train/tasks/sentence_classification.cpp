@@ -9,8 +9,8 @@
 
 #include "data/io/error.h"
 #include "data/io/utf8.h"
-#include "data/readers/generated_tasks.h"
 #include "data/readers/labelled_text.h"
+#include "data/readers/toy_tasks.h"
 #include "data/text/vocabulary.h"
 #include "layers/encoder_models.h"
 #include "train/base/format.h"

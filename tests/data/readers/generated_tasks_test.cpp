@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "data/readers/generated_tasks.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -15,7 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "data/readers/generated_corpus.h"
+#include "data/readers/symbol_tasks.h"
 #include "data/readers/toy_language.h"
+#include "data/readers/toy_tasks.h"
 #include "tests/data/rejection.h"
 
 namespace tapestry {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "data/io/utf8.h"
-#include "data/readers/generated_tasks.h"
+#include "data/readers/symbol_tasks.h"
 #include "tests/data/rejection.h"
 
 using namespace tapestry;

@@ -13,7 +13,7 @@
 
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reductions.h"
-#include "data/readers/generated_tasks.h"
+#include "data/readers/symbol_tasks.h"
 #include "optim/optimizer.h"
 #include "tests/support/contains.h"
 #include "tests/train/tiny_run.h"
