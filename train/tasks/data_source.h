@@ -2,7 +2,6 @@
 #pragma once
 
 #include "data/corpus.h"
-#include "data/file_list.h"
 #include "data/io/error.h"
 #include "data/text/tokenizer.h"
 #include "train/config/config.h"
@@ -73,19 +72,5 @@ TextCodec make_codec(const DataOptions& options, Vocabulary source_vocabulary,
 
 /// Whether the training examples of these options are kept in a memory-mapped file.
 bool uses_cache(const DataOptions& options);
-
-/// For rules: reports an error if data.corpus_weights does not have one weight per file in `files`,
-/// the value of `key`.
-void check_corpus_weights(const Config& config, const ConfigCheck& check, const char* key,
-                          const FileList& files);
-
-/// For rules: reports contradictions between data.subwords and other keys.
-///
-/// two_vocabularies  whether sources and targets of this config have separate vocabularies
-void check_subwords(const Config& config, const ConfigCheck& check, bool two_vocabularies = false);
-
-/// For rules: reports an error if `file`, the value of `key`, is empty.
-void require_file(const Config& config, const ConfigCheck& check, const char* key,
-                  const FileList& file);
 
 }  // namespace tapestry

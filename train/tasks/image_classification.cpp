@@ -4,6 +4,7 @@
 #include "data/io/utf8.h"
 #include "layers/encoder_models.h"
 #include "train/config/error.h"
+#include "train/tasks/data_rules.h"
 #include "train/tasks/sentence_classification.h"
 #include "train/tasks/task.h"
 

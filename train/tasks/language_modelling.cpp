@@ -10,6 +10,7 @@
 #include "data/readers/toy_tasks.h"
 #include "layers/encoder_models.h"
 #include "train/base/format.h"
+#include "train/tasks/data_rules.h"
 
 namespace tapestry {
 namespace {

@@ -18,6 +18,7 @@
 #include "train/base/format.h"
 #include "train/inference/evaluator.h"
 #include "train/inference/finite_outputs.h"
+#include "train/tasks/data_rules.h"
 #include "train/tasks/sentence_classification.h"
 #include "train/tasks/task_data.h"
 

@@ -22,6 +22,7 @@
 #include "train/base/format.h"
 #include "train/inference/beam_search.h"
 #include "train/system/message.h"
+#include "train/tasks/data_rules.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

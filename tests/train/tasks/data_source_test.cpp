@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "train/tasks/data_source.h"
+#include "train/tasks/data_rules.h"
 
 #include <doctest/doctest.h>
 
