@@ -18,6 +18,7 @@
 #include "train/checkpoint/metrics.h"
 #include "train/checkpoint/open_run.h"
 #include "train/checkpoint/parameter_file.h"
+#include "train/checkpoint/run_id.h"
 #include "train/checkpoint/training_state.h"
 #include "train/config/difference.h"
 

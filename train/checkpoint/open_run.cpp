@@ -8,14 +8,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
 
-#include "data/io/file.h"
 #include "data/io/near_name.h"
 #include "data/io/utf8.h"
 #include "train/base/error.h"
@@ -25,6 +22,7 @@
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/metrics.h"
 #include "train/checkpoint/run_directory.h"
+#include "train/checkpoint/run_id.h"
 #include "train/config/config.h"
 #include "train/system/standard_streams.h"
 
@@ -32,15 +30,6 @@ namespace tapestry {
 namespace {
 
 namespace fs = std::filesystem;
-
-// ---- The id of a run.
-
-constexpr std::string_view line_start = "# run id: ";
-constexpr std::size_t id_digits = 16;
-
-bool is_run_id(std::string_view text) {
-  return text.size() == id_digits && text.find_first_not_of("0123456789abcdef") == text.npos;
-}
 
 /// Rejects a checkpoint that does not belong to the run.
 ///
@@ -113,26 +102,6 @@ OpenedCheckpoint best_checkpoint(const RunDirectory& directory) {
 }
 
 }  // namespace
-
-std::string run_id_line(std::string_view run_id) {
-  return fmt::format("{}{}\n", line_start, run_id);
-}
-
-std::optional<std::string> read_run_id(const fs::path& config_file) try {
-  const OpenFile file(config_file,
-                      {.expected = "a config file", .special_hint = "", .too_large_hint = ""});
-  std::string line(line_start.size() + id_digits + 1, '\0');
-  line.resize(file.read_at(0, std::as_writable_bytes(std::span(line))));
-  if (!line.starts_with(line_start) || !line.ends_with('\n')) return std::nullopt;
-  std::string id = line.substr(line_start.size(), id_digits);
-  return is_run_id(id) ? std::optional(std::move(id)) : std::nullopt;
-} catch (const FileError&) {
-  return std::nullopt;
-}
-
-std::optional<std::string> recorded_run_id(const RunDirectory& directory) {
-  return read_run_id(directory.path() / "config.yaml");
-}
 
 std::optional<NewestCheckpoint> read_newest_of_run(const RunDirectory& directory) {
   const auto run_id = recorded_run_id(directory);

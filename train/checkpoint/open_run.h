@@ -6,22 +6,12 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "train/checkpoint/array_store.h"
 #include "train/checkpoint/run_directory.h"
 
-/// Run ids, and the checkpoints that belong to a run.
+/// The checkpoints that belong to a run.
 namespace tapestry {
-
-/// The first line of a run's `config.yaml`, a comment with its id.
-std::string run_id_line(std::string_view run_id);
-
-/// The id in the first line of a config file; nullopt if the file is missing or has no id.
-std::optional<std::string> read_run_id(const std::filesystem::path& config_file);
-
-/// The id in the `config.yaml` of a run directory; nullopt if the file is missing or has no id.
-std::optional<std::string> recorded_run_id(const RunDirectory& directory);
 
 /// The newest usable checkpoint that belongs to the run, see RunDirectory::read_newest(). Also
 /// skips checkpoints whose step differs from their file name, and checkpoints whose run id differs

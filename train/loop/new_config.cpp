@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "data/io/utf8.h"
-#include "train/checkpoint/open_run.h"
+#include "train/checkpoint/run_id.h"
 #include "train/config/domain.h"
 #include "train/config/error.h"
 #include "train/config/fields.h"

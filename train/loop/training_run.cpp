@@ -26,7 +26,7 @@
 #include "train/base/format.h"
 #include "train/base/program.h"
 #include "train/checkpoint/arithmetic.h"
-#include "train/checkpoint/open_run.h"
+#include "train/checkpoint/run_id.h"
 #include "train/config/config.h"
 #include "train/config/domain.h"
 #include "train/config/load.h"
