@@ -134,7 +134,7 @@ class Domain {
   /// Describes the set in messages: "a whole number >= 1".
   std::string expected() const;
   /// Parses a value, or returns the reason why the text is not in the set. Never throws and does
-  /// not depend on the locale. Rejects percentages, see parse_percentage().
+  /// not depend on the locale. Rejects percentages.
   Parsed parse(std::string_view text) const;
   /// The value as YAML text. parse() returns the same value for the text without its quotes.
   std::string print(const FieldValue& value) const;
@@ -161,9 +161,6 @@ class Domain {
  private:
   Any set_;
 };
-
-/// The number of a percentage in (0%, 100%], such as 5 for "5%"; nullopt for other texts.
-std::optional<double> parse_percentage(std::string_view text);
 
 /// The error for a path that begins with `~` or `$NAME`, which a config does not expand; nullopt
 /// for other paths. A file of this name can be written as `./~name`.

@@ -78,6 +78,11 @@ std::string to_string(const Diagnostic& error) {
   return text;
 }
 
+Diagnostic not_in(const std::string& expected, std::string_view text, std::string hint) {
+  return {.message = fmt::format("expected {}, found {}", expected, quoted(text)),
+          .hint = std::move(hint)};
+}
+
 ConfigError::ConfigError(std::vector<Diagnostic> diagnostics)
     : ErrorWith(joined_text(diagnostics)), diagnostics_(std::move(diagnostics)) {}
 

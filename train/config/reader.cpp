@@ -12,6 +12,7 @@
 #include "data/io/utf8.h"
 #include "train/base/program.h"
 #include "train/config/fields.h"
+#include "train/config/numbers.h"
 #include "train/config/synonyms.h"
 #include "train/config/text.h"
 #include "train/config/yaml_text.h"

@@ -15,6 +15,7 @@
 #include "tests/support/contains.h"
 #include "train/config/difference.h"
 #include "train/config/fields.h"
+#include "train/config/numbers.h"
 
 namespace tapestry {
 namespace {

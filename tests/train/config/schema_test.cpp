@@ -21,6 +21,7 @@
 #include "train/config/fields.h"
 #include "train/config/kind.h"
 #include "train/config/load.h"
+#include "train/config/numbers.h"
 #include "train/config/rules.h"
 
 namespace tapestry {
