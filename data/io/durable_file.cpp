@@ -163,8 +163,9 @@ bool is_about_space(int code) {
 
 }  // namespace
 
-void write_file_durably(const std::filesystem::path& path, std::span<const std::byte> bytes,
+void write_file_durably(const std::filesystem::path& path, std::string_view text,
                         FileSystem& files) {
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(text));
   write_file_durably(path, Pieces(&bytes, 1), files);
 }
 

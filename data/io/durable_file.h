@@ -30,7 +30,7 @@ using Pieces = std::span<const std::span<const std::byte>>;
 ///         unchanged, with one exception, which the message names: if the folder could not be
 ///         flushed after the rename, the new content is in place but may be lost in a power
 ///         failure.
-void write_file_durably(const std::filesystem::path& path, std::span<const std::byte> bytes,
+void write_file_durably(const std::filesystem::path& path, std::string_view text,
                         FileSystem& files = posix_file_system());
 
 /// Writes content in several pieces of any size. Small pieces are joined, so that each system call

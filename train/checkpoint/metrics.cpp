@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <span>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -152,7 +151,7 @@ void MetricsTable::add_validation(std::uint64_t step, std::uint64_t epoch, const
 void MetricsTable::erase(std::size_t begin, std::size_t end) { csv_.erase(begin, end - begin); }
 
 void MetricsTable::write(const std::filesystem::path& path, FileSystem& files) const {
-  write_file_durably(path, std::as_bytes(std::span(csv_)), files);
+  write_file_durably(path, csv_, files);
 }
 
 std::map<std::uint64_t, double> validation_values(const std::string& csv, std::string_view column) {

@@ -14,7 +14,6 @@
 #include <istream>
 #include <map>
 #include <ostream>
-#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -413,7 +412,7 @@ void write_new(const Arguments& arguments) {
   const std::string& path = arguments.files.front();
   require_output(path, false);
   const std::string text = ask_for_config(path, std::cin, std::cerr);
-  write_file_durably(path, std::as_bytes(std::span(text)));
+  write_file_durably(path, text);
   fmt::print("wrote {}. To check it and its data: {} train {} --dry-run\n", escaped(path),
              program_name(), format_argument(path));
 }

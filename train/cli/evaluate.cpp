@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -117,8 +116,7 @@ void record_scores(const Arguments& arguments, Json json) try {
   if (!std::filesystem::is_directory(arguments.run, ignored)) return;  // a checkpoint file
   json["overrides"] = arguments.overrides;
   const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-  write_file_durably(find_run(arguments.run).path() / evaluation_file_name,
-                     std::as_bytes(std::span(text)));
+  write_file_durably(find_run(arguments.run).path() / evaluation_file_name, text);
 } catch (const OutputError& error) {
   warn(fmt::format("the scores are not recorded for `report`: {}", error.what()));
 }

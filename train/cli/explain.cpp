@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -280,7 +279,7 @@ std::filesystem::path chosen_output(const Arguments& arguments) {
 
 void write_page(const std::filesystem::path& output, const Json& data) {
   const std::string page = html_page(data, {"common.js", "explain.js"});
-  write_file_durably(output, std::as_bytes(std::span(page)));
+  write_file_durably(output, page);
   if (page.size() > large_page) {
     warn(fmt::format(
         "the page is large ({}); a shorter text or a smaller model gives a smaller page",

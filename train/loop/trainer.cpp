@@ -8,7 +8,6 @@
 #include <exception>
 #include <limits>
 #include <new>
-#include <span>
 #include <utility>
 
 #include "autograd/anomaly.h"
@@ -452,7 +451,7 @@ std::string Trainer::store_non_finite(const std::string& found, const RunStep& s
                                          to_text(origin, corpus_.training(), config_, codec_));
   std::string stored;
   try {
-    write_file_durably(path, std::as_bytes(std::span(report)), directory_.files());
+    write_file_durably(path, report, directory_.files());
     stored = fmt::format("; see {}", escaped(path.string()));
   } catch (const OutputError& error) {
     stored = fmt::format("; not stored: {}", error.what());

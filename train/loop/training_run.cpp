@@ -13,7 +13,6 @@
 #include <filesystem>
 #include <new>
 #include <optional>
-#include <span>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -79,7 +78,7 @@ void require_same_run(const LoadedRun& run, const StepComputer& computer, Proces
 /// Writes the complete config of the run, after its id. throws OutputError.
 void write_config(const RunDirectory& directory, const Config& config, const std::string& run_id) {
   const std::string text = run_id_line(run_id) + dump_config(config);
-  write_file_durably(directory.path() / "config.yaml", std::as_bytes(std::span(text)));
+  write_file_durably(directory.path() / "config.yaml", text);
 }
 
 /// The number of missing files that a run creates up to its first checkpoint, without the

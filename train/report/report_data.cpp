@@ -370,7 +370,7 @@ Json ReportData::json() const {
 
 std::size_t write_report(const ReportData& data, const std::filesystem::path& path) {
   const std::string page = html_page(data.json());
-  write_file_durably(path, std::as_bytes(std::span(page)));
+  write_file_durably(path, page);
   return page.size();
 }
 

@@ -439,9 +439,9 @@ class SweepRunner {
     }
     const fs::path table = sweep_.folder / "sweep.csv";
     const std::string csv = sweep_csv(axes, results, metric);
-    write_file_durably(table, std::as_bytes(std::span(csv)));
+    write_file_durably(table, csv);
     if (const auto seeds = summarize_seeds(axes, results, metric)) {
-      write_file_durably(sweep_.folder / "sweep-groups.csv", std::as_bytes(std::span(seeds->csv)));
+      write_file_durably(sweep_.folder / "sweep-groups.csv", seeds->csv);
       print(seeds->text.substr(0, seeds->text.size() - 1));
     }
     if (std::ranges::find(results, "finished", &SweepResult::state) != results.end()) {

@@ -30,7 +30,7 @@ using Calls = std::vector<std::string>;
 
 void write(const std::filesystem::path& path, std::string_view text,
            FileSystem& files = posix_file_system()) {
-  write_file_durably(path, std::as_bytes(std::span(text)), files);
+  write_file_durably(path, text, files);
 }
 
 std::string content(const std::filesystem::path& path) {
