@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "train/sweep/sweep.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -14,8 +11,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <optional>
-#include <span>
-#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -25,7 +20,6 @@
 #include "data/io/utf8.h"
 #include "train/base/error.h"
 #include "train/base/format.h"
-#include "train/base/program.h"
 #include "train/checkpoint/metrics.h"
 #include "train/checkpoint/open_run.h"
 #include "train/checkpoint/resume.h"
@@ -36,6 +30,7 @@
 #include "train/config/load.h"
 #include "train/report/report_data.h"
 #include "train/sweep/sweep_results.h"
+#include "train/system/child_process.h"
 #include "train/system/cores.h"
 #include "train/system/interruptions.h"
 #include "train/system/standard_streams.h"
@@ -46,38 +41,9 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-/// Starts this program without input and output, except standard error, which is written to a file.
-/// Uses a separate process group, so that Ctrl-C reaches only the sweep. Returns the process id.
-/// Throws OutputError.
-pid_t start_process(std::vector<std::string> arguments, const fs::path& errors) {
-  arguments.insert(arguments.begin(), program_name());
-  std::vector<char*> pointers;
-  for (std::string& argument : arguments) pointers.push_back(argument.data());
-  pointers.push_back(nullptr);
-  posix_spawn_file_actions_t files;
-  ::posix_spawn_file_actions_init(&files);
-  ::posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  ::posix_spawn_file_actions_addopen(&files, STDERR_FILENO, errors.c_str(),
-                                     O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK, 0666);
-  posix_spawnattr_t attributes;
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  pid_t id = 0;
-  const int error =
-      ::posix_spawn(&id, "/proc/self/exe", &files, &attributes, pointers.data(), environ);
-  ::posix_spawn_file_actions_destroy(&files);
-  ::posix_spawnattr_destroy(&attributes);
-  if (error == 0) return id;
-  throw OutputError(fmt::format("{}: could not start the run: {}", escaped(errors.string()),
-                                std::generic_category().message(error)),
-                    "free some memory or disk space, or use fewer --jobs");
-}
-
 /// A run of the sweep.
 struct Run {
-  std::size_t number;  ///< counted from 0
-  std::string name;    ///< directory name such as run-01, with as many digits as the last run needs
+  SweepResult result;
   std::vector<std::string> overrides;
   pid_t process = 0;          ///< id of the process that trains the run
   bool resumes = false;       ///< whether the run had a checkpoint when the process started
@@ -90,24 +56,23 @@ using Runs = std::vector<Run*>;
 struct StopAtEnd {
   const Runs& training;
   ~StopAtEnd() {
-    for (const Run* run : training) ::kill(run->process, SIGTERM);
-    for (const Run* run : training) {
-      retry_interrupted([&] { return ::waitpid(run->process, nullptr, 0); });
-    }
+    for (const Run* run : training) stop_process(run->process);
+    for (const Run* run : training) await_end(run->process);
   }
 };
 
-/// The runs of a sweep in their initial state.
+/// The runs of a sweep in their initial state. Names such as run-01 have as many digits as the last
+/// run needs.
 std::vector<Run> make_runs(const Sweep& sweep) {
   const std::size_t digits = std::max<std::size_t>(2, fmt::to_string(sweep.runs.size()).size());
   const std::vector<SweepAxis>& axes = sweep.overrides.axes;
   std::vector<Run> runs;
-  for (std::size_t i = 0; i < sweep.runs.size(); ++i) {
-    Run& run = runs.emplace_back(Run{.number = i,
-                                     .name = fmt::format("run-{:0{}}", i + 1, digits),
-                                     .overrides = sweep.overrides.fixed});
+  for (const SweepValues& values : sweep.runs) {
+    const std::string name = fmt::format("run-{:0{}}", runs.size() + 1, digits);
+    Run& run = runs.emplace_back(
+        Run{.result = {.name = name, .values = values}, .overrides = sweep.overrides.fixed});
     for (std::size_t axis = 0; axis < axes.size(); ++axis) {
-      run.overrides.push_back(axes[axis].key + "=" + sweep.runs[i][axis]);
+      run.overrides.push_back(axes[axis].key + "=" + values[axis]);
     }
   }
   return runs;
@@ -145,9 +110,8 @@ class SweepRunner {
     const RunLock lock(sweep_.folder);
     Runs runs;
     for (Run& run : runs_) runs.push_back(&run);
-    const std::size_t settings = group_by_setting(sweep_.overrides.axes, sweep_.runs).size();
-    const auto stages =
-        sweep_stages(settings, sweep_.halving, options_.steps, options_.validate_every);
+    const auto stages = sweep_stages(group_by_setting(runs).size(), sweep_.halving, options_.steps,
+                                     options_.validate_every);
     std::uint64_t last_step = 0;
     for (const SweepStage& stage : stages) {
       if (last_step > 0) runs = select_best(runs, last_step, stage.settings);
@@ -167,8 +131,8 @@ class SweepRunner {
   }
 
  private:
-  fs::path folder(const Run& run) const { return sweep_.folder / run.name; }
-  fs::path errors(const Run& run) const { return sweep_.folder / (run.name + ".err"); }
+  fs::path folder(const Run& run) const { return sweep_.folder / run.result.name; }
+  fs::path errors(const Run& run) const { return sweep_.folder / (run.result.name + ".err"); }
 
   /// The step of the newest checkpoint; nullopt if the run has none.
   std::optional<std::uint64_t> saved_step(const Run& run) const {
@@ -178,7 +142,7 @@ class SweepRunner {
 
   /// Describes a run as "run-01  train.seed=1".
   std::string describe(const Run& run) const {
-    std::string text = run.name;
+    std::string text = run.result.name;
     for (std::size_t i = sweep_.overrides.fixed.size(); i < run.overrides.size(); ++i) {
       text += "  " + run.overrides[i];
     }
@@ -258,6 +222,14 @@ class SweepRunner {
            sweep_.overrides.axes.end();
   }
 
+  pid_t start(const Run& run, std::uint64_t last_step) const try {
+    return start_this_program(arguments(run, last_step), errors(run));
+  } catch (const std::system_error& error) {
+    throw OutputError(fmt::format("{}: could not start the run: {}", escaped(errors(run).string()),
+                                  error.code().message()),
+                      "free some memory or disk space, or use fewer --jobs");
+  }
+
   void start_waiting(const SweepStage& stage, Runs& waiting, Runs& training) const {
     const auto is_ready = [](const Run* run) { return run->retry <= Clock::now(); };
     while (training.size() < sweep_.jobs) {
@@ -265,7 +237,7 @@ class SweepRunner {
       if (ready == waiting.end()) return;
       Run& run = **ready;
       run.resumes = saved_step(run).has_value();
-      run.process = start_process(arguments(run, stage.step), errors(run));
+      run.process = start(run, stage.step);
       training.push_back(&run);
       waiting.erase(ready);
     }
@@ -274,7 +246,7 @@ class SweepRunner {
   void collect_ended(const SweepStage& stage, Runs& waiting, Runs& training) {
     Runs still_training;
     for (Run* run : training) {
-      const std::optional<int> code = exit_code_of_process(*run);
+      const std::optional<int> code = exit_code_of(run->process);
       if (!code) {
         still_training.push_back(run);
       } else if (*code == static_cast<int>(ExitCode::in_use)) {
@@ -287,14 +259,6 @@ class SweepRunner {
       }
     }
     training = std::move(still_training);
-  }
-
-  /// nullopt while the process of a run is running.
-  static std::optional<int> exit_code_of_process(const Run& run) {
-    int status = 0;
-    const pid_t ended = retry_interrupted([&] { return ::waitpid(run.process, &status, WNOHANG); });
-    if (ended == 0) return std::nullopt;
-    return WIFSIGNALED(status) ? signal_exit_base + WTERMSIG(status) : WEXITSTATUS(status);
   }
 
   /// Delays a run that another process has locked, for example a process of a killed sweep.
@@ -371,86 +335,82 @@ class SweepRunner {
     return std::nullopt;
   }
 
+  std::vector<Setting> group_by_setting(const Runs& runs) const {
+    std::vector<SweepResult> results;
+    for (const Run* run : runs) results.push_back(run->result);
+    return tapestry::group_by_setting(sweep_.overrides.axes, results);
+  }
+
   /// The runs of the `count` settings with the best mean values up to a step, in the order of
   /// `runs`.
   Runs select_best(const Runs& runs, std::uint64_t last_step, std::size_t count) {
-    std::vector<std::optional<BestValue>> values, means;
-    std::vector<SweepValues> of_runs;
     for (Run* run : runs) {
-      values.push_back(run->failed ? std::nullopt : best(*run, last_step));
-      of_runs.push_back(sweep_.runs[run->number]);
+      run->result.best = run->failed ? std::nullopt : best(*run, last_step);
     }
-    const auto settings = group_by_setting(sweep_.overrides.axes, of_runs);
-    for (const auto& setting : settings) means.push_back(mean_of_setting(setting, values));
+    const std::vector<Setting> settings = group_by_setting(runs);
     std::vector<std::size_t> kept;
-    for (const std::size_t i : best_runs(means, options_.best_metric, count)) {
-      kept.insert(kept.end(), settings[i].begin(), settings[i].end());
+    for (const std::size_t i : best_settings(settings, options_.best_metric, count)) {
+      kept.insert(kept.end(), settings[i].runs.begin(), settings[i].runs.end());
     }
     std::ranges::sort(kept);
-    Runs best;
-    for (const std::size_t i : kept) best.push_back(runs[i]);
-    return best;
+    Runs selected;
+    for (const std::size_t i : kept) selected.push_back(runs[i]);
+    return selected;
   }
 
   /// "best: run-03  model.dropout=0.1: loss 1.9 at step 20", or for several seeds "best mean:
   /// model.dropout=0.1: loss 2.1 over 3 runs", since the best of all seeds is the luckiest one.
   /// Empty if there is nothing to compare.
-  std::string describe_best(const std::vector<std::optional<BestValue>>& values) const {
-    const auto settings = group_by_setting(sweep_.overrides.axes, sweep_.runs);
-    std::vector<std::optional<BestValue>> means;
-    for (const auto& setting : settings) means.push_back(mean_of_setting(setting, values));
-    const std::size_t best = best_runs(means, options_.best_metric, 1).front();
-    if (!means[best] || settings.size() < 2) return "";
-    const std::vector<std::size_t>& of_best = settings[best];
+  std::string describe_best(const std::vector<Setting>& settings) const {
+    const Setting& best = settings[best_settings(settings, options_.best_metric, 1).front()];
+    if (best.bests.empty() || settings.size() < 2) return "";
     if (!is_axis("train.seed")) {
-      return fmt::format("best: {}: {}; ", describe(runs_[best]), describe(*means[best]));
+      return fmt::format("best: {}: {}; ", describe(runs_[best.runs.front()]),
+                         describe(best.bests.front()));
     }
-    const auto count =
-        std::ranges::count_if(of_best, [&](auto i) { return values[i].has_value(); });
-    std::string text = "best mean:";
-    for (std::size_t axis = 0; axis < sweep_.overrides.axes.size(); ++axis) {
-      const std::string& key = sweep_.overrides.axes[axis].key;
-      if (key == "train.seed") continue;
-      text += " " + escaped(key + "=" + sweep_.runs[of_best.front()][axis]);
-    }
-    return fmt::format("{}: {} {} over {} run{}; ", text, options_.best_metric,
-                       format_value(means[best]->value, 4), count, count == 1 ? "" : "s");
+    const std::size_t count = best.bests.size();
+    const auto overrides = overrides_of(sweep_.overrides.axes, best);
+    return fmt::format("best mean: {}: {} {} over {} run{}; ",
+                       escaped(fmt::format("{}", fmt::join(overrides, " "))), options_.best_metric,
+                       format_value(*best.mean(), 4), count, count == 1 ? "" : "s");
   }
 
   /// Whether the folder of a run has another run.
   static bool is_foreign(const Run& run) { return run.failed == static_cast<int>(ExitCode::usage); }
+
+  /// Determines the final result of a run.
+  void finish(Run& run, bool is_in_last_stage) {
+    SweepResult& result = run.result;
+    result.steps = saved_step(run).value_or(0);
+    result.best = is_foreign(run) ? std::nullopt : best(run, result.steps);
+    result.state = run.failed != 0 ? "failed" : is_in_last_stage ? "finished" : "abandoned";
+  }
 
   /// Writes the tables and the report, and prints the best setting. Returns the exit code.
   int write_results(const Runs& last_stage) {
     const std::string& metric = options_.best_metric;
     const std::vector<SweepAxis>& axes = sweep_.overrides.axes;
     std::vector<SweepResult> results;
-    std::vector<std::optional<BestValue>> finished;
     int code = 0;
     for (Run& run : runs_) {
-      const std::uint64_t steps = saved_step(run).value_or(0);
-      SweepResult& result = results.emplace_back(
-          SweepResult{.run = run.name, .values = sweep_.runs[run.number], .steps = steps});
-      if (!is_foreign(run)) result.best = best(run, steps);
-      if (std::ranges::find(last_stage, &run) == last_stage.end()) result.state = "abandoned";
-      if (run.failed != 0) result.state = "failed";
+      finish(run, std::ranges::find(last_stage, &run) != last_stage.end());
+      results.push_back(run.result);
       if (code == 0) code = run.failed;
-      finished.push_back(result.state == "finished" ? result.best : std::nullopt);
     }
+    const bool has_finished =
+        std::ranges::find(results, "finished", &SweepResult::state) != results.end();
     const fs::path table = sweep_.folder / "sweep.csv";
-    const std::string csv = sweep_csv(axes, results, metric);
-    write_file_durably(table, csv);
-    if (const auto seeds = summarize_seeds(axes, results, metric)) {
+    write_file_durably(table, sweep_csv(axes, results, metric));
+    const std::vector<Setting> settings = tapestry::group_by_setting(axes, results);
+    if (const auto seeds = summarize_seeds(axes, settings, metric)) {
       write_file_durably(sweep_.folder / "sweep-groups.csv", seeds->csv);
       print(seeds->text.substr(0, seeds->text.size() - 1));
     }
-    if (std::ranges::find(results, "finished", &SweepResult::state) != results.end()) {
-      print(fmt::format("{}table: {}", describe_best(finished), escaped(table.string())));
+    if (has_finished) {
+      print(fmt::format("{}table: {}", describe_best(settings), escaped(table.string())));
     }
     write_report();
     flush_standard_output(print_error_);
-    const bool has_finished =
-        std::ranges::find(results, "finished", &SweepResult::state) != results.end();
     return has_finished ? 0 : code;
   }
 

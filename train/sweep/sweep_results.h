@@ -22,14 +22,9 @@ struct BestValue {
 std::optional<BestValue> best_value(const std::string& metrics_csv, const std::string& metric,
                                     std::uint64_t last_step);
 
-/// The indices of the `count` best values, in ascending order. Missing values rank last. Among
-/// equal values, the first value ranks higher.
-std::vector<std::size_t> best_runs(const std::vector<std::optional<BestValue>>& values,
-                                   const std::string& metric, std::size_t count);
-
 /// The result of a run.
 struct SweepResult {
-  std::string run;  ///< name of its directory
+  std::string name;  ///< name of its directory
   SweepValues values;
   /// "finished", "abandoned" if the run was not among the best runs of a stage, or "failed" after
   /// an error.
@@ -38,15 +33,28 @@ struct SweepResult {
   std::optional<BestValue> best{};  ///< best train.best_metric; nullopt without validation
 };
 
-/// The indices of the runs of each setting, in the order of their first runs. Runs of a setting
-/// differ in their train.seed only; without an axis train.seed, each run is a setting.
-std::vector<std::vector<std::size_t>> group_by_setting(const std::vector<SweepAxis>& axes,
-                                                       const std::vector<SweepValues>& runs);
+/// The runs that differ in their train.seed only. Without an axis train.seed, each run is a
+/// setting.
+struct Setting {
+  SweepValues values;             ///< values of the axes except train.seed
+  std::vector<std::size_t> runs;  ///< indices of its runs
+  std::vector<BestValue> bests;   ///< best values of the finished runs that have one
 
-/// The mean of the best values of the runs of a setting that have one, with the step of the first
-/// such run; nullopt if no run has a value.
-std::optional<BestValue> mean_of_setting(const std::vector<std::size_t>& setting,
-                                         const std::vector<std::optional<BestValue>>& values);
+  /// The mean of the best values; nullopt if no run has one.
+  std::optional<double> mean() const;
+};
+
+/// The settings of runs, in the order of their first runs. Only finished runs have best values.
+std::vector<Setting> group_by_setting(const std::vector<SweepAxis>& axes,
+                                      const std::vector<SweepResult>& results);
+
+/// The indices of the `count` settings with the best means, in ascending order. Settings without a
+/// mean rank last. Among equal means, the first setting ranks higher.
+std::vector<std::size_t> best_settings(const std::vector<Setting>& settings,
+                                       const std::string& metric, std::size_t count);
+
+/// The overrides of a setting, such as "model.dropout=0.1", without train.seed.
+std::vector<std::string> overrides_of(const std::vector<SweepAxis>& axes, const Setting& setting);
 
 /// The table as CSV (RFC 4180), without values that a spreadsheet program would compute: run, the
 /// keys of the axes, state, steps, the metric, best_step.
@@ -55,16 +63,16 @@ std::string sweep_csv(const std::vector<SweepAxis>& axes, const std::vector<Swee
 
 /// Means over the finished runs that differ only in train.seed.
 struct SeedTable {
-  /// One line per group: values, mean, deviation and 95 % interval (Student's t).
+  /// One line per setting: values, mean, deviation and 95 % interval (Student's t).
   std::string text;
   /// CSV (RFC 4180): the keys of the axes except train.seed, runs, mean, deviation, low and high
   /// (the ends of the interval); unknown values are empty.
   std::string csv;
 };
 
-/// Means in the order of the first runs; nullopt if train.seed is not among the axes.
+/// The table of all settings; nullopt if train.seed is not among the axes.
 std::optional<SeedTable> summarize_seeds(const std::vector<SweepAxis>& axes,
-                                         const std::vector<SweepResult>& results,
+                                         const std::vector<Setting>& settings,
                                          const std::string& metric);
 
 }  // namespace tapestry

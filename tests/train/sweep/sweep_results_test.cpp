@@ -35,31 +35,39 @@ TEST_CASE("the best value comes from the first best validation up to a step") {
   CHECK_FALSE(best_value(table({NAN}), "loss", 100).has_value());
 }
 
-TEST_CASE("the best runs are chosen by the metric, and runs without a value are the worst") {
-  const std::vector<std::optional<BestValue>> values = {BestValue{3}, std::nullopt, BestValue{1},
-                                                        BestValue{2}, BestValue{1}};
-  CHECK(best_runs(values, "loss", 2) == std::vector<std::size_t>{2, 4});
-  CHECK(best_runs(values, "loss", 1) == std::vector<std::size_t>{2});
-  CHECK(best_runs(values, "bleu", 2) == std::vector<std::size_t>{0, 3});
-  CHECK(best_runs(values, "loss", 9).size() == 5);
+/// The best values of runs, each a setting.
+std::vector<Setting> settings_of(const std::vector<std::optional<double>>& means) {
+  std::vector<Setting> settings;
+  for (const auto& mean : means) {
+    Setting& setting = settings.emplace_back();
+    if (mean) setting.bests.push_back({.value = *mean});
+  }
+  return settings;
+}
+
+TEST_CASE(
+    "the best settings are chosen by the metric, and settings without a value are the worst") {
+  const std::vector<Setting> settings = settings_of({3, std::nullopt, 1, 2, 1});
+  CHECK(best_settings(settings, "loss", 2) == std::vector<std::size_t>{2, 4});
+  CHECK(best_settings(settings, "loss", 1) == std::vector<std::size_t>{2});
+  CHECK(best_settings(settings, "bleu", 2) == std::vector<std::size_t>{0, 3});
+  CHECK(best_settings(settings, "loss", 9).size() == 5);
 }
 
 SweepResult result(SweepValues values, std::optional<double> best,
                    const std::string& state = "finished") {
-  SweepResult result{.run = "run-01", .values = std::move(values), .state = state, .steps = 20};
+  SweepResult result{.name = "run-01", .values = std::move(values), .state = state, .steps = 20};
   if (best) result.best = BestValue{.value = *best, .step = 10};
   return result;
 }
 
 TEST_CASE("finished runs that differ in their seeds are summarized together") {
   const std::vector<SweepAxis> axes = {{"train.seed", {"1", "2"}}, {"a", {"x", "y,z", "failing"}}};
-  const std::vector<SweepResult> results = {result({"1", "x"}, 1.0),
-                                            result({"1", "y,z"}, 5.0),
-                                            result({"1", "failing"}, 3.0, "failed"),
-                                            result({"2", "x"}, 2.0),
-                                            result({"2", "y,z"}, 9.0, "abandoned"),
-                                            result({"2", "failing"}, std::nullopt)};
-  const auto seeds = summarize_seeds(axes, results, "loss");
+  const std::vector<Setting> settings = group_by_setting(
+      axes, {result({"1", "x"}, 1.0), result({"1", "y,z"}, 5.0),
+             result({"1", "failing"}, 3.0, "failed"), result({"2", "x"}, 2.0),
+             result({"2", "y,z"}, 9.0, "abandoned"), result({"2", "failing"}, std::nullopt)});
+  const auto seeds = summarize_seeds(axes, settings, "loss");
   REQUIRE(seeds.has_value());
   CHECK(seeds->text ==
         "a=x  2 runs: loss 1.5000, deviation 0.7071, 95 % interval -4.8531 to 7.8531\n"
@@ -71,24 +79,26 @@ TEST_CASE("finished runs that differ in their seeds are summarized together") {
         fmt::format("a,runs,mean,deviation,low,high\nx,2,1.5,{:.17g},{:.17g},{:.17g}\n"
                     "\"y,z\",1,5,,,\nfailing,0,,,,\n",
                     std::sqrt(0.5), 1.5 - half, 1.5 + half));
-  CHECK_FALSE(summarize_seeds({axes[1]}, results, "loss").has_value());
+  CHECK_FALSE(summarize_seeds({axes[1]}, settings, "loss").has_value());
 }
 
 TEST_CASE("the best setting has the best mean over seeds, not the best seed") {
   const std::vector<SweepAxis> axes = {{"a", {"x", "y"}}, {"train.seed", {"1", "2"}}};
-  const std::vector<SweepValues> runs = {{"x", "1"}, {"y", "1"}, {"x", "2"}, {"y", "2"}};
-  const auto settings = group_by_setting(axes, runs);
-  CHECK(settings == std::vector<std::vector<std::size_t>>{{0, 2}, {1, 3}});
-  const std::vector<std::optional<BestValue>> values = {BestValue{1.0}, BestValue{2.0},
-                                                        BestValue{9.0}, std::nullopt};
-  const auto x = mean_of_setting(settings[0], values), y = mean_of_setting(settings[1], values);
-  CHECK(x->value == 5.0);
-  CHECK(y->value == 2.0);  // of the seed that has a value
-  CHECK(best_runs({x, y}, "loss", 1) == std::vector<std::size_t>{1});
-  CHECK_FALSE(mean_of_setting({3}, values).has_value());
+  const auto settings =
+      group_by_setting(axes, {result({"x", "1"}, 1.0), result({"y", "1"}, 2.0),
+                              result({"x", "2"}, 9.0), result({"y", "2"}, std::nullopt)});
+  REQUIRE(settings.size() == 2);
+  CHECK(settings[0].runs == std::vector<std::size_t>{0, 2});
+  CHECK(settings[1].runs == std::vector<std::size_t>{1, 3});
+  CHECK(overrides_of(axes, settings[1]) == std::vector<std::string>{"a=y"});
+  CHECK(settings[0].mean() == 5.0);
+  CHECK(settings[1].mean() == 2.0);  // of the seed that has a value
+  CHECK(best_settings(settings, "loss", 1) == std::vector<std::size_t>{1});
+  CHECK_FALSE(Setting().mean().has_value());
   // Without seeds, each run is a setting.
-  CHECK(group_by_setting({axes[0]}, {{"x"}, {"y"}}) ==
-        std::vector<std::vector<std::size_t>>{{0}, {1}});
+  const auto single = group_by_setting({axes[0]}, {result({"x"}, 1.0), result({"y"}, 2.0)});
+  REQUIRE(single.size() == 2);
+  CHECK(single[1].runs == std::vector<std::size_t>{1});
 }
 
 TEST_CASE("a table has no formulas, but numbers stay numbers") {
@@ -103,8 +113,9 @@ TEST_CASE("a table has no formulas, but numbers stay numbers") {
     const std::string row = "\nrun-01," + number + ",finished,";
     CHECK(sweep_csv(axes, {result({number}, 0.1)}, "loss").find(row) != std::string::npos);
   }
-  const auto seeds = summarize_seeds({{"a", {"=1", "x"}}, {"train.seed", {"1", "2"}}},
-                                     {result({"=1", "1"}, 1.0)}, "loss");
+  const auto seeds =
+      summarize_seeds({{"a", {"=1", "x"}}, {"train.seed", {"1", "2"}}},
+                      {{.values = {"=1"}, .runs = {0}, .bests = {{.value = 1.0}}}}, "loss");
   CHECK(seeds->csv.find("\n'=1,1,1,,,\n") != std::string::npos);
 }
 
