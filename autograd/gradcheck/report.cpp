@@ -57,14 +57,14 @@ std::string likely_cause(double factor, const Shape& shape) {
     if (close(factor, n))
       return fmt::format("axis {} has length {}: a division by it is missing", axis, n);
     if (close(factor, 1.0 / n)) {
-      return fmt::format("axis {} has length {}: there is one division by it too many", axis, n);
+      return fmt::format("axis {} has length {}: there is an extra division by it", axis, n);
     }
   }
   const auto size = static_cast<double>(shape.size());
   if (size > 1 && close(factor, size))
     return fmt::format("a division by the size {} is missing", size);
   if (size > 1 && close(factor, 1.0 / size)) {
-    return fmt::format("there is one division by the size {} too many", size);
+    return fmt::format("there is an extra division by the size {}", size);
   }
   if (close(factor, 2.0)) return "a contribution may be counted twice";
   if (close(factor, 0.5))

@@ -57,9 +57,9 @@ TEST_CASE("a wrong gradient is explained with its position and both values") {
 TEST_CASE("a report names the likely cause of a factor that is a length, a size, two or a half") {
   CHECK(contains(explanation(wrong_by(5.0)), "axis 1 has length 5: a division by it is missing"));
   CHECK(contains(explanation(wrong_by(1.0 / 3.0)),
-                 "axis 0 has length 3: there is one division by it too many"));
+                 "axis 0 has length 3: there is an extra division by it"));
   CHECK(contains(explanation(wrong_by(15.0)), "a division by the size 15 is missing"));
-  CHECK(contains(explanation(wrong_by(1.0 / 15.0)), "one division by the size 15 too many"));
+  CHECK(contains(explanation(wrong_by(1.0 / 15.0)), "an extra division by the size 15"));
   CHECK(contains(explanation(wrong_by(2.0)), "counted twice"));
   CHECK(contains(explanation(wrong_by(0.5)), "one of two contributions"));
   CHECK(contains(explanation(wrong_by(1.001)), "1.001 times the correct gradient: a factor"));
@@ -115,7 +115,7 @@ TEST_CASE("the report lists every tensor, tensors without a gradient, and the wr
                      "2.0e+00\n"));
 }
 
-TEST_CASE("the report of the first wrong operation has its number, layer, inputs and wrong row") {
+TEST_CASE("the report names the first wrong operation's number, layer, inputs and wrong row") {
   GradcheckReport report;
   report.rows = {wrong_by(3.0), wrong_by(1.0)};
   report.rows[0].worst_relative_error = 0.25;
