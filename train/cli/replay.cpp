@@ -240,7 +240,7 @@ class ActivationRecorder : public TapeObserver {
   std::unordered_map<const GradientSlot*, std::string> names_;
 };
 
-/// Updates the weights, or skips the step if loss or gradient are not finite, like a run.
+/// Updates the weights, or skips the step if loss or gradient are not finite, as in a run.
 void apply_or_skip(StepComputer& computer, const RunStep& step) {
   step.is_finite() ? computer.apply(step) : computer.skip(step);
 }
@@ -319,7 +319,7 @@ void compute_steps_before(StepComputer& computer, std::uint64_t last, DigestChec
   }
 }
 
-/// Whether the weights equal the checkpoint of this step bit by bit; nullopt if the run has no
+/// Whether the weights equal the checkpoint of this step bit for bit; nullopt if the run has no
 /// usable checkpoint of the step.
 std::optional<bool> compare(const RunDirectory& directory, const StepComputer& computer) {
   const auto steps = directory.steps();
@@ -354,7 +354,7 @@ bool report_comparison(const RunDirectory& directory, const StepComputer& comput
   if (!equal) return true;
   const std::string name = directory.checkpoint_path(computer.step()).string();
   if (*equal) {
-    fmt::print("the weights after the step equal {}, bit by bit\n", escaped(name));
+    fmt::print("the weights after the step equal {}, bit for bit\n", escaped(name));
   } else {
     warn(fmt::format("the weights after the step differ from {}", name));
   }

@@ -272,7 +272,7 @@ void Trainer::check_divergence(const RunStep& step) {
       std::string(smaller_steps_hint) + "; train.divergence_window=0 disables the check");
 }
 
-// ---- What is due after a step.
+// ---- Actions after a step.
 
 /// The last step is always logged.
 void Trainer::log_if_due() {
@@ -301,7 +301,7 @@ void Trainer::log() {
 
 Scores Trainer::validate() { return validator_.score(end_requested_); }
 
-/// Returns whether the validation is one of the train.keep_best best ones.
+/// Returns whether this is one of the train.keep_best best validations.
 /// throws  kernels::Cancelled; the state is then unchanged.
 bool Trainer::validate_and_compare() {
   if (corpus_.validation.empty()) return false;
@@ -376,11 +376,12 @@ bool Trainer::average_last_checkpoints() {
       write_final_average(directory_, config_, corpus_, state_.step, progress_);
     } catch (const kernels::Cancelled&) {  // the run ends
       cancelled = true;
-      progress_.message(fmt::format("{}: resume the run to do it", failed));
+      progress_.message(fmt::format("{}: resume the run to average them", failed));
     } catch (const std::bad_alloc&) {  // the run itself is complete
-      progress_.message(fmt::format("{}: not enough memory; resume the run to do it", failed));
+      progress_.message(
+          fmt::format("{}: not enough memory; resume the run to average them", failed));
     } catch (const OutputError& error) {
-      progress_.message(fmt::format("{}: {}; {}, then resume the run to do it", failed,
+      progress_.message(fmt::format("{}: {}; {}, then resume the run to average them", failed,
                                     error.what(), error.hint()));
     }
   });

@@ -169,7 +169,7 @@ TEST_CASE("an average that cannot be written, or lacks checkpoints, causes a war
   std::filesystem::create_directories(work / "runs/tiny/average.h5/in_the_way");
   test::check_words(work.out("train --resume runs/tiny train.average_last=1"),
                     {"\nwarning: the last checkpoints were not averaged: runs/tiny/average.h5: ",
-                     ", then resume the run to do it\n"});
+                     ", then resume the run to average them\n"});
 }
 
 TEST_CASE("a run with fewer checkpoints than train.average_last averages all of them") {

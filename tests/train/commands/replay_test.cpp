@@ -36,12 +36,12 @@ ArrayStore replayed(const test::Workplace& work, const std::string& step, Outcom
   return snapshot;
 }
 
-TEST_CASE("a replayed step gives the weights of the next checkpoint, bit by bit") {
+TEST_CASE("a replayed step gives the weights of the next checkpoint, bit for bit") {
   const TrainedWorkplace work;
   Outcome done;
   const ArrayStore step = replayed(work, "12", done);
   CHECK(contains(done.out, "step 12: loss "));
-  CHECK(done.out.ends_with(" equal " + work.checkpoint(12) + ", bit by bit\n"));
+  CHECK(done.out.ends_with(" equal " + work.checkpoint(12) + ", bit for bit\n"));
   CHECK(contains(done.err, "computing steps 11 to 12 again, from " + work.checkpoint(10)));
   const ArrayStore after = read_checkpoint(work / work.checkpoint(12));
   CHECK(step.get_scalar<std::uint64_t>("train/step") == 12);
@@ -152,7 +152,7 @@ TEST_CASE("steps that the run skipped because of non-finite values are skipped a
   replayed(work, "20", done, "nan");
   CHECK(contains(done.err, "computing steps 5 to 20 again"));
   CHECK_FALSE(contains(done.err, "warning"));
-  CHECK(contains(done.out, ", bit by bit\n"));
+  CHECK(contains(done.out, ", bit for bit\n"));
   replayed(work, skipped.back(), done, "nan");
   CHECK(contains(done.out, "; not finite: the weights are unchanged\n"));
 }
@@ -192,7 +192,7 @@ TEST_CASE("a replay computes each step with the config that the run had at that 
       const std::string config = replay.get_text("config");
       CHECK(contains(config, step <= 12 ? "batch_size: 4\n" : "batch_size: 8\n"));
       CHECK(contains(config, step <= 16 ? "train_size: 22\n" : "train_size: 40\n"));
-      if (step == 20) CHECK(contains(done.out, ", bit by bit\n"));
+      if (step == 20) CHECK(contains(done.out, ", bit for bit\n"));
     }
   }
 }
@@ -236,7 +236,7 @@ TEST_CASE("replay rejects mistakes on its command line") {
 
 // ---- diff
 
-/// Flips a bit of an element of an array of float32 in a checkpoint: bit 0 is the lowest, bit 31
+/// Flips a bit of an element of a float32 array in a checkpoint: bit 0 is the lowest, bit 31
 /// the sign.
 void flip_bit(const std::filesystem::path& path, const std::string& name, std::size_t element,
               std::size_t bit = 0) {

@@ -78,7 +78,7 @@ TEST_CASE("replay, check and gradcheck begin with the pretrained parameters") {
   const test::Outcome replayed = work.run("replay runs/agreement --step 5");
   CHECK(replayed.code == 0);
   CHECK(contains(replayed.err, "from the initial values"));
-  CHECK(contains(replayed.out, ", bit by bit\n"));
+  CHECK(contains(replayed.out, ", bit for bit\n"));
   CHECK(contains(work.out("gradcheck agreement.yaml --coordinates=1 --directions=1" + from_masked),
                  ", 0 wrong, 0 inconclusive;"));
   const auto looks = [&](const std::string& model) {

@@ -51,7 +51,7 @@ TEST_CASE("a model of every kind is trained, scored, resumed, replayed and check
     const Outcome replayed = work.run("replay --step 12 " + run);
     CHECK_MESSAGE(replayed.code == 0, replayed.err);
     CHECK(contains(replayed.out, "written: replay-step-00000012.h5\n"));
-    CHECK(contains(replayed.out, ", bit by bit\n"));
+    CHECK(contains(replayed.out, ", bit for bit\n"));
     CHECK(read_checkpoint(work / "replay-step-00000012.h5").contains("batches/0/pixels") ==
           (kind.name == "images"));
 
