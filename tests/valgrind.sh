@@ -26,11 +26,11 @@ fi
 
 # Test cases to leave out, with the reasons.
 declare -A left_out=(
-  # A product of some gigaflops takes minutes; other tests cover products. And a sum is compared
-  # with a sum in 80 bits, which valgrind computes in 64 bits.
-  [autograd]='products beyond the size of a split*,the sum of squares of float32 values*'
-  # Tests with a memory limit that valgrind itself exceeds, with a process that runs out of memory,
-  # which valgrind ends, and with /proc/self/mem, which is readable under valgrind.
+  # Products of billions of operations take minutes; other tests cover products. The test of a sum
+  # compares it with an 80-bit sum, which valgrind computes in 64 bits.
+  [autograd]='tall and wide products larger than a split*,the sum of squares of float32 values*'
+  # valgrind itself exceeds the memory limits of some tests, ends a process that runs out of memory,
+  # and makes /proc/self/mem readable.
   [train]='a config that would expand without end*,a config of a terabyte*,work in a child process has no more memory*,input that cannot be read*'
 )
 # A forked process does not have the stacks of the other threads, so memory that only these point to
