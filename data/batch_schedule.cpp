@@ -254,7 +254,8 @@ BatchSchedule::Group BatchSchedule::group_by_lengths_in_epoch(BatchPosition begi
                              [this](std::size_t example) { return in_group_[example]; });
   }
 
-  // The longest examples replace the longest stored ones, so that batches stay shuffled by length.
+  // Puts the longest examples into the batches with the longest stored lengths, so that the order
+  // of long and short batches stays random.
   const auto size = [this](const BatchIndices& batch) {
     std::size_t tokens = 0;
     for (const std::size_t i : batch) tokens += lengths_[i].source + lengths_[i].target;

@@ -13,8 +13,8 @@
 namespace tapestry {
 namespace {
 
-/// Calls f(n, value, average) with pointers to the n elements of each piece of the range of each
-/// tensor, on all threads.
+/// Divides the range of each tensor into pieces and calls f(n, value, average) for each piece, on
+/// all threads: n elements from the pointers `value` and `average`.
 template <class F>
 void for_each_piece(std::vector<NamedTensor>& values, const std::vector<ElementRange>& ranges,
                     std::vector<NamedTensor>& averages, const F& f) {

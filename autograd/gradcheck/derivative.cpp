@@ -145,7 +145,7 @@ struct StepSearch {
   const std::vector<double>& good_enough;
   Estimates best = Estimates(objectives.count());
   std::vector<Estimates> attempts = std::vector<Estimates>(objectives.count());
-  bool noisy = false, coarse = false;  ///< why a best estimate is not good enough
+  bool noisy = false, coarse = false;  ///< why the best estimate is not good enough
 
   void try_step(double h);
 };

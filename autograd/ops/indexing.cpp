@@ -172,7 +172,7 @@ void require_gather_shape(const Shape& x, std::size_t axis, const Shape& index) 
                   Gather::name, to_string(index), x.rank(), to_string(x), axis));
 }
 
-/// For each element of `index`, the position of the element of a tensor of shape x that it selects.
+/// For each element of `index`, the position that it selects in a tensor of shape x.
 Positions gather_positions(const Shape& x, std::size_t axis, const Ids& index) {
   const Shape& shape = index.shape();
   Positions positions(index.size());

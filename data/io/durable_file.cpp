@@ -141,7 +141,7 @@ constexpr std::size_t max_slots = 16;  // processes write one or two files at a 
 std::array<PathSlot, max_slots> path_slots;
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler reads it");
 
-/// Returns the slot of the path, or max_slots: the path is too long or all slots are in use.
+/// Returns the slot of the path, or max_slots if the path is too long or all slots are in use.
 std::size_t claim_slot(const std::string& path) {
   std::size_t i = path.size() < PATH_MAX ? 0 : max_slots;
   for (int expected = unused; i < max_slots; ++i, expected = unused) {

@@ -117,7 +117,7 @@ inline constexpr std::uint64_t default_significance_seed = 12345;
 /// The mean score of bootstrap samples, and half the width of the interval that holds 95 % of them.
 struct ConfidenceInterval {
   double mean = 0.0;        ///< mean score of the samples
-  double half_width = 0.0;  ///< half of the interval between the 2.5 % and 97.5 % quantiles
+  double half_width = 0.0;  ///< half the distance between the 2.5 % and 97.5 % quantiles
 };
 
 /// Bootstrap resampling [1] of one system: scores of samples of the same size, drawn with

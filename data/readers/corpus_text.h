@@ -131,9 +131,9 @@ class TextSample {
   std::vector<Sentence> kept_;  ///< a heap; the first sentence has the largest random number
 };
 
-/// Reads a .model file of SentencePiece as read_corpus_bytes().
+/// Reads a .model file of SentencePiece like read_corpus_bytes().
 ///
-/// throws  DataError as read_corpus_bytes(); FileError if the file has more than 256 MiB. The
+/// throws  DataError like read_corpus_bytes(); FileError if the file has more than 256 MiB. The
 ///         largest models that people use have 6 MB.
 std::vector<std::byte> read_subword_file(const std::string& key, const std::filesystem::path& path,
                                          Corpus& corpus);

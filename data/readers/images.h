@@ -83,11 +83,11 @@ struct ImageProperties {
   double maximum = 0.0;      ///< the largest value of a pixel
 };
 
-/// Reads the images of a file as load_images(). The shape of images in a table is a guess from the
-/// number of fields: square, of one or three channels.
+/// Reads the images of a file like load_images(). The shape of images in a table is a guess from
+/// the number of fields: square, of one or three channels.
 ///
 /// returns  nullopt if the table has another number of fields
-/// throws   DataError as load_images()
+/// throws   DataError like load_images()
 std::optional<ImageProperties> measure_images(const std::filesystem::path& path);
 
 /// The pixels of a line of a table without labels, (height, width, channels), divided by

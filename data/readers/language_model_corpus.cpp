@@ -132,7 +132,7 @@ enum class Side { training, held_out };
 /// token that begins after the boundary.
 class HoldOut {
  public:
-  /// share  of the bytes, in [0, 1)
+  /// share  of the bytes to hold out, in [0, 1)
   HoldOut(CorpusText& text, double share, TextUnit unit) : unit_(unit) {
     if (share == 0.0) return;
     std::size_t bytes = 0, last_line = 0;

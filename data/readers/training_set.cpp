@@ -227,7 +227,8 @@ void BadLines::add_if_too_long(const ExampleLengths& example, std::size_t line) 
   const auto error = find_too_long_(part_, example, files_, line);
   if (!error) return;
   too_long_.add(*error);
-  too_long_.hint = error->hint();  // with the longest example so far, see TrainingSetOptions
+  // The last hint also holds for the examples before it, see TrainingSetOptions::find_too_long.
+  too_long_.hint = error->hint();
 }
 
 void BadLines::finish(std::size_t total, std::vector<std::string>& notes) const {

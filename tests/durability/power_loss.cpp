@@ -39,7 +39,7 @@ using Kind = DiskChange::Kind;
 
 /// The number of states after a power failure to check.
 struct FailureSampling {
-  std::size_t random_blocks = 8;       ///< number of random sets of surviving blocks of a file
+  std::size_t random_blocks = 8;       ///< random sets of surviving blocks per file
   std::size_t max_name_states = 1024;  ///< if there are more states of names, checks random states
   std::uint64_t seed = 1;
 };

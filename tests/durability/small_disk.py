@@ -57,7 +57,7 @@ class Disk:
         self._mount(MS_REMOUNT, 0, 0)
 
     def remove(self):
-        # MNT_DETACH: a process that another thread starts may still have inherited open files.
+        # MNT_DETACH, because a process that another thread started may have inherited open files.
         if libc.umount2(os.fsencode(self.folder), MNT_DETACH) != 0:
             raise OSError(ctypes.get_errno(), f"umount {self.folder}")
         self.folder.rmdir()

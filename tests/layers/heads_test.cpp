@@ -16,7 +16,7 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-TEST_CASE("heads reject incompatible shapes, and the error has the path of the head") {
+TEST_CASE("heads reject incompatible shapes, and the error names the head") {
   Parameters parameters(DType::float64, 1);
   const Scope scope(parameters);
   const Tensor x = Tensor::zeros({2, 1, 5}, DType::float64);

@@ -87,7 +87,7 @@ TEST_CASE("a norm starts with a weight of ones and, unless it is an rms norm, a 
   }
 }
 
-TEST_CASE("a norm rejects a different width and an epsilon of 0, and the error has its path") {
+TEST_CASE("a norm rejects a different width and an epsilon of 0, and the error names the norm") {
   for (const Normalization kind : normalizations) {
     Parameters parameters(DType::float32, 1);
     const Scope scope = Scope(parameters) / "ff_residual";

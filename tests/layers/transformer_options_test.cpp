@@ -60,7 +60,7 @@ void check_residual(const ResidualOptions& residual) {
   CHECK(residual.sublayer_scale == 0.17);
 }
 
-/// The rates of dropout in a model: of its input, then of each sublayer of an encoder and a
+/// The dropout rates of a model: first of its input, then of each sublayer of an encoder and a
 /// decoder.
 std::vector<double> rates(const TransformerOptions& options) {
   const EncoderLayerOptions encoder = encoder_options(options, 1).layer;

@@ -70,7 +70,7 @@ TEST_CASE("the update of an element is bit-identical at every position in a para
   }
 }
 
-TEST_CASE("an element of a parameter of several pieces is updated as in a parameter of one piece") {
+TEST_CASE("dividing a parameter into pieces does not change the updates of its elements") {
   constexpr std::size_t n = 2 * kernels::elements_per_piece + 9, most = 10000;
   for (const OptimizerOptions& options : every_update()) {
     for (const DType dtype : dtypes) {

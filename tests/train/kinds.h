@@ -12,10 +12,10 @@
 #include "train/tasks/task.h"
 
 /// One description of each kind of model, with the configs and data that the tests of every kind
-/// use. What a kind is, such as whether it predicts classes, tests ask the task.
+/// use. Tests ask the task for the properties of a kind, such as whether it predicts classes.
 namespace tapestry::test {
 
-// ---- What a kind of model is, by its task.
+// ---- Properties of a kind of model, from its task.
 
 /// Whether the kind lists a key that not all kinds use.
 inline bool lists_key(std::string_view model_kind, std::string_view key) {

@@ -24,7 +24,7 @@ class ResourceLimit {
   ResourceLimit& operator=(const ResourceLimit&) = delete;
   ~ResourceLimit() { ::setrlimit(resource_, &before_); }
 
-  /// False if the system allows only smaller ones.
+  /// False if the system allows only smaller limits.
   bool is_set() const { return is_set_; }
 
  private:

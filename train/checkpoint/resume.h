@@ -52,8 +52,8 @@ struct ResumePlan {
   Config before{};  ///< the config of the checkpoint
   Config config{};
   ConfigChanges changes{};
-  /// Of a run that is resumed without a config file: warning that its config.yaml differs from the
-  /// checkpoint, with the keys and how to change them.
+  /// Warning for a run that is resumed without a config file: its config.yaml differs from the
+  /// checkpoint in these keys, and how to change them.
   std::optional<std::string> unused_file{};
 };
 

@@ -25,7 +25,7 @@ struct OpenedModel {
 /// the section decoding. Prints a line on standard error if it does not use the newest checkpoint
 /// of the run.
 ///
-/// throws  ConfigError as with_other_data(); CheckpointError.
+/// throws  ConfigError like with_other_data(); CheckpointError.
 OpenedModel open_trained(const std::string& path, const std::vector<std::string>& overrides = {});
 
 /// The kinds of models that `translate` and `score` accept: kinds whose LineCommand decodes.

@@ -49,7 +49,7 @@ SentenceFile read_sentences(const std::string& path);
 
 /// Reads the reference files.
 ///
-/// throws  DataError as read_sentences() and require_equal_lines().
+/// throws  DataError like read_sentences() and require_equal_lines().
 std::vector<std::vector<std::string>> read_references(const std::vector<std::string>& paths,
                                                       const SentenceFile& hypotheses);
 

@@ -19,7 +19,8 @@ struct Synonyms {
 /// first.
 const std::vector<Synonyms>& all_synonyms();
 
-/// The paths of the keys with this synonym, the most likely first. Folds `name` as keys_meant_by().
+/// The paths of the keys with this synonym, the most likely first. Folds `name` like
+/// keys_meant_by().
 std::vector<std::string> paths_of_synonym(std::string_view name);
 
 /// The paths of the keys that a user probably meant by `name`, most likely first: the keys with

@@ -289,8 +289,8 @@ std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Conf
 
 }  // namespace
 
-/// The bytes of the micro-batches of a step that wait while one of them is computed, and of those
-/// of the next step, which are prepared in the background.
+/// The bytes of the micro-batches that wait while another micro-batch of the step is computed, and
+/// of the micro-batches of the next step, which are prepared in the background.
 std::uint64_t bytes_of_waiting_batches(const Corpus& corpus, const Config& config) {
   if (config.train.accumulate == 1) return 0;
   std::uint64_t largest = 0;

@@ -191,7 +191,7 @@ class StepComputer {
 
   /// Number of batches of every epoch.
   std::size_t batches_per_epoch() const { return batches_.batches_per_epoch(); }
-  /// The sizes of the batches of the epoch that the next batch is in.
+  /// Sizes of the batches in the epoch of the next batch.
   BatchStatistics measure_epoch() { return batches_.measure(state_.position.epoch); }
 
  private:

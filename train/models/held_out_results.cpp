@@ -129,7 +129,7 @@ Confusion confusion_table(const ClassPairs& pairs, const Vocabulary& classes,
   return table;
 }
 
-/// Counts the labels of held-out examples, and how many of them a model predicts.
+/// Counts the labels of held-out examples, and how many of them a model predicts correctly.
 class LabelTally {
  public:
   /// frequencies  frequency of each target, see HeldOutAccuracy::by_frequency; not used for classes

@@ -31,7 +31,7 @@ struct TreeNode {
   bool operator==(const TreeNode&) const = default;
 };
 
-/// Whether two nodes of consecutive micro-batches are the children of a node of the tree.
+/// Whether two nodes of consecutive micro-batches have the same parent in the tree.
 inline bool are_siblings(const TreeNode& left, const TreeNode& right) {
   return left.count == right.count && left.first % (2 * left.count) == 0;
 }

@@ -14,7 +14,7 @@ namespace tapestry {
 /// The launcher (mpirun, mpiexec, srun) that started this process, according to the environment.
 struct Launch {
   std::string launcher;       ///< the environment variable with the number of processes
-  std::size_t processes = 1;  ///< number of processes of the launcher, >= 2
+  std::size_t processes = 1;  ///< number of processes that the launcher started, >= 2
 };
 
 /// The launch of this process; nullopt without a launcher or for a single process. Read from the

@@ -55,10 +55,9 @@ class Transport {
 /// ends all processes if a process does not answer for `limit`.
 using JoinProcesses = Transport*(std::chrono::seconds limit);
 
-/// The name of the symbol of a function of type JoinProcesses.
+/// The symbol of the plugin's function of type JoinProcesses.
 inline constexpr const char* plugin_function = "tapestry_join_processes";
-/// The name of the symbol of a `const char*` with the version of the program that the plugin
-/// belongs to.
+/// The symbol of the plugin's `const char*` with the version of the program that it belongs to.
 inline constexpr const char* plugin_version = "tapestry_plugin_version";
 
 }  // namespace tapestry

@@ -194,8 +194,8 @@ class SweepRunner {
     }
   }
 
-  /// Whether the checkpoints in the folder of a run are of its config and not of another run, such
-  /// as after folders were exchanged. Otherwise the run fails.
+  /// Returns whether the checkpoints in the folder of a run have its config. Otherwise marks the
+  /// run as failed: the folder contains another run, for example after folders were exchanged.
   bool require_own_folder(Run& run) try {
     const RunDirectory directory(folder(run));
     const ResumePlan plan = plan_resume(directory, read_newest_of_run(directory).value(),

@@ -59,7 +59,7 @@ void end_by(int signal) {
   std::raise(signal);
 }
 
-/// Ends the process if no run is trained; else records the first signal.
+/// Ends the process unless a run is being trained; in that case, records the first signal.
 void remember_stop(int signal) {
   if (phase == no_run) {
     end_by(signal);

@@ -40,7 +40,7 @@ BadLines bad_lines(int count, int too_long = 0, OnBadLine action = OnBadLine::st
   return bad;
 }
 
-TEST_CASE("the error about bad lines shows the first lines, their number and how to skip them") {
+TEST_CASE("the error about bad lines shows the first bad lines, their count and how to skip them") {
   const std::string skip = "\n  or leave out these lines with data.on_bad_line=skip";
   struct {
     int bad, too_long;

@@ -115,7 +115,7 @@ TEST_CASE("read_newest() returns the intact checkpoint with the highest step") {
   CHECK_THROWS_AS(run.directory.read_newest(), CheckpointError);
 }
 
-TEST_CASE("a newest checkpoint that cannot be opened is skipped and reported") {
+TEST_CASE("if the newest checkpoint cannot be opened, it is skipped and reported") {
   const MadeRun run({10, 20});
   const auto newest_of = [&](FileSystem& files) {
     return RunDirectory(run.directory.path(), files).read_newest();

@@ -34,14 +34,14 @@ Change scaled_by(double factor) {
   return logits_changed([factor](const Tensor& logits, auto&) { return scale(logits, factor); });
 }
 
-/// Every logit depends a little on all vectors of a side.
+/// Makes every logit depend slightly on all vectors of a side.
 Change sees_all_of(Tensor TokenVectors::*side) {
   return logits_changed([side](const Tensor& logits, const TokenVectors& read) {
     return logits + scale(sum(read.*side), 1e-6);
   });
 }
 
-/// The gradients of one side are lost.
+/// Drops the gradients of one side.
 Change deaf_to(Tensor TokenVectors::*side) {
   return [side](CheckedModel& model) {
     model.features = [side, whole = model.features](const TokenVectors& read,
@@ -53,7 +53,7 @@ Change deaf_to(Tensor TokenVectors::*side) {
   };
 }
 
-/// The token vectors are changed.
+/// Changes the token vectors.
 Change embeds(const std::function<TokenVectors(const TokenVectors&)>& change) {
   return [change](CheckedModel& model) {
     model.embed = [change, whole = model.embed](const NetworkInput& input, const Mode& mode) {
@@ -75,7 +75,7 @@ const Change counts_columns = logits_changed([](const Tensor& logits, const Toke
   return scale(logits, 1.0 + 1e-6 * static_cast<double>(read.source.shape()[1]));
 });
 
-/// The loss with different labels or options.
+/// Computes the loss with different labels or options.
 Change loss_with(const std::function<void(Ids& labels, CrossEntropyOptions& options)>& change) {
   return [change](CheckedModel& model) {
     model.loss = [change, whole = model.loss](const Tensor& features, const Ids& labels,
@@ -301,7 +301,7 @@ TEST_CASE("checks of independence print the numbers of examples, positions and c
   context.batch = select_rows(context.batch, 0, 2);
   context.causal = false;
   CHECK(causality(context).details.starts_with("d(logits)/d(padding) is exactly 0 (2 examples, "));
-  // At most as many columns as the model has positions.
+  // The check appends no more columns than the model has positions.
   context = tiny_context();
   context.max_source_length = context.max_target_length = context.batch.source_length;
   CHECK(contains(padding(context).details, "0 + 0 more columns change the logits by 0"));

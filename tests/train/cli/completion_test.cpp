@@ -61,7 +61,8 @@ TEST_CASE("completion offers commands, options and values that may follow") {
       {{"tr"}, {"train", "translate"}},
       {{"-"}, {"--help", "--version"}},
       {{"trian", ""}, {}},
-      // An option is offered once unless it repeats, and not next to one that excludes it.
+      // An option is offered only once unless it can be repeated, and not after an option that
+      // excludes it.
       {{"train", "--"},
        {"--help", "--resume", "--allow-change", "--fresh", "--dry-run", "--profile", "--json",
         "--quiet", "--until"}},
@@ -98,7 +99,7 @@ TEST_CASE("completion offers commands, options and values that may follow") {
       {{"train", "--resume", "--allow-change", "model.dro"}, {"model.dropout"}},
       {{"train", "--resume", "--allow-change", "data.train_te"}, {"data.train_text"}},
       {{"train", "--resume", "--allow-change", "model.d_m"}, {}},
-      // A shell that splits words at = is offered what follows it.
+      // Some shells split words at =: the candidates are the values without the key.
       {{"train", "copy.yaml", "model.norm", "="}, {"pre", "post"}},
       {{"train", "copy.yaml", "model.norm", "=", "po"}, {"post"}},
       {{"train", "copy.yaml", "model.d_ff", "=", "8", "model.norm", "=", "po"}, {"post"}},

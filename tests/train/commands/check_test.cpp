@@ -8,7 +8,7 @@
 #include "tests/train/kinds.h"
 #include "train/checks/check.h"
 
-/// `tapestry check` and `tapestry gradcheck`. The checks themselves: tests/train/checks.
+/// Tests `tapestry check` and `tapestry gradcheck`; tests/train/checks tests the checks.
 namespace tapestry {
 namespace {
 

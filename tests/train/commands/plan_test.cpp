@@ -8,7 +8,7 @@
 #include "tests/train/kinds.h"
 #include "train/system/cores.h"
 
-/// `tapestry plan`. The measurements themselves: tests/train/plan/run_plan_test.cpp.
+/// Tests `tapestry plan`; tests/train/plan/run_plan_test.cpp tests the measurements.
 namespace tapestry {
 namespace {
 

@@ -229,7 +229,7 @@ TEST_CASE("logits that are NaN or infinite end a search with the log-probability
     const Model model = model_with_scores(scores);
     CHECK(decode(*model.network, test::random_model_positions, {{4}}, {.beam_size = 2}) ==
           Sentences{{}});
-    // <eos> is among the first ids, which are the best ones of logits that are all NaN.
+    // If all logits are NaN, the first ids are the most likely ones; <eos> is one of them.
     for (const std::size_t beam : {1, 4, 6}) {
       for (const std::size_t no_repeat : {0, 1}) {
         const auto found = search_outputs(*model.network, test::random_model_positions,

@@ -70,7 +70,7 @@ std::string report_on(const Example& example, const char* kind, const TextCodec&
                  config, codec);
 }
 
-TEST_CASE("the report has the names of examples and of their parts in the task") {
+TEST_CASE("the report uses the task's names for examples and their parts") {
   const std::string front = "head: exp\nEach of these ";
   const Vocabulary words({"Ada", "spoke"}), tags({"B-PER", "O"}), digits({"3", "7"});
   const Example tagged{.source = {4, 5}, .target = {4, 5}};

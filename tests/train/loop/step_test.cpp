@@ -61,7 +61,7 @@ bool have_equal_weights(const ArrayStore& a, const ArrayStore& b) {
   });
 }
 
-TEST_CASE("applied steps end with the weights of a run") {
+TEST_CASE("applying all steps gives the same weights as a run") {
   test::TinyRun run;
   run.train(tiny_config());
   NewRun again;

@@ -60,7 +60,7 @@ Config saving_four_times() {
 /// The number of files that a save writes: metrics and checkpoint.
 constexpr std::size_t files_of_a_save = 2;
 
-TEST_CASE("a run continues after a failed save and ends with the bytes of an undisturbed run") {
+TEST_CASE("a run that continues after a failed save is bit-identical to a run without failures") {
   FaultyRun run;
   TinyRun sound;
   sound.train(saving_four_times());

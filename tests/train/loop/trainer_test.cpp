@@ -42,7 +42,7 @@ void check_same_end(const TinyRun& run) {
   CHECK(run.metrics() == uninterrupted().metrics());
 }
 
-TEST_CASE("a run stopped after any step and resumed ends with the bytes of an uninterrupted run") {
+TEST_CASE("a run stopped after any step and resumed is bit-identical to an uninterrupted run") {
   // Six batches of the 22 pairs per epoch, two batches per step: the 24 batches are 4 epochs.
   REQUIRE(uninterrupted().snapshot(tiny_steps).get_scalar<std::uint64_t>("train/epoch") == 4);
   REQUIRE(uninterrupted().snapshot(9).get_scalar<std::uint64_t>("train/running_tokens") > 0);

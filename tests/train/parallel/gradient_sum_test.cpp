@@ -168,7 +168,7 @@ Parameters three_buckets() {
   return parameters;
 }
 
-/// The sum of the product of parameters, from the first to the last one, whose backward notes
+/// The sum over the elements of the product of the parameters `names`. Backward notes
 /// "backward of NAME" before it computes the gradient of a parameter.
 Tensor noted_product(const Parameters& parameters, const std::vector<const char*>& names,
                      const std::function<void(const std::string&)>& note) {
@@ -236,8 +236,8 @@ std::vector<std::vector<double>> product_gradients(std::size_t micro_batches, Pr
   return all;
 }
 
-/// Checks that any number of processes has the gradients of one process, with buckets of several
-/// sizes.
+/// Checks that any number of processes computes the same gradients as one process, with buckets of
+/// several sizes.
 void check_product_gradients(std::size_t micro_batches, bool bfloat16) {
   CAPTURE(micro_batches);
   CAPTURE(bfloat16);

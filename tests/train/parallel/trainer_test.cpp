@@ -51,8 +51,8 @@ std::vector<RunEnd> train_in_processes(
   return ends;
 }
 
-/// Checks that these numbers of processes end with the bytes of `one`, which is trained if it is
-/// new.
+/// Checks that runs with these numbers of processes are bit-identical to `one`, which is trained if
+/// it is new.
 void check_processes(const Config& config, const std::vector<std::size_t>& numbers,
                      test::TinyRun& one) {
   if (one.directory().steps().empty()) one.train(config);
@@ -78,7 +78,7 @@ TEST_CASE("training gives the same bytes in any number of processes") {
     for (const double bucket_size : {0.01, 0.2, 1000.0}) {
       CAPTURE(bucket_size);
       config.train.bucket_size = bucket_size;
-      check_processes(config, {2}, one);  // every size has the bytes of the first
+      check_processes(config, {2}, one);  // the same bytes for every size
     }
   }
   SUBCASE("with gradients in bfloat16, which give different bits") {
@@ -95,7 +95,7 @@ struct Part {
   std::size_t steps;  ///< the last step of the part
 };
 
-/// Checks that a run in parts with different numbers of processes has the bytes of a run in one
+/// Checks that a run in parts with different numbers of processes is bit-identical to a run in one
 /// process.
 void check_parts(const Config& config, const std::vector<Part>& parts) {
   test::TinyRun one, many;

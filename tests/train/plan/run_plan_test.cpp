@@ -189,7 +189,7 @@ TEST_CASE("several processes divide the micro-batches, bytes and memory of a ste
   CHECK(plan_of(config, 3).division->sent == plan.model.parameters / 3 * 2 * (2 * 2 + 4));
 }
 
-TEST_CASE("timed steps of an epoch have its positions and targets") {
+TEST_CASE("the timed steps of an epoch count all of its positions and targets") {
   const Config config = tiny_config();
   const Corpus corpus = load_corpus(config.data);
   StepComputer computer(config, corpus);

@@ -143,7 +143,7 @@ TEST_CASE("a run that is stopped by a signal saves, prints how to resume and exi
     const std::string log = work.read("runs/tiny/train.log");
     CHECK(log.find(" seconds by operation; ") < log.find("stopped by SIGTERM"));
 
-    // Resumed, it ends with the bytes of an uninterrupted run.
+    // The resumed run ends with the same bytes as an uninterrupted run.
     const std::uint64_t end = work.directory().steps().back() + 7;
     const std::string steps = "train.steps=" + std::to_string(end);
     work.out("train --resume runs/tiny " + steps);

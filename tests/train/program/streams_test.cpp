@@ -281,7 +281,7 @@ TEST_CASE("commands answer a line before the next line is written") {
   CHECK(dialogue.end() == 0);
 }
 
-TEST_CASE("the memory of a translation does not depend on the number of lines") {
+TEST_CASE("the memory use of translate does not depend on the number of lines") {
 #if !defined(TAPESTRY_ASAN) && !defined(TAPESTRY_TSAN)  // sanitizers keep freed memory
   const TrainedWorkplace work;
   Dialogue dialogue(work, "translate runs/tiny --threads 1");

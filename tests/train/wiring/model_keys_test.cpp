@@ -239,7 +239,7 @@ TEST_CASE("a key that a kind of model does not use is rejected, and would have n
   });
 }
 
-TEST_CASE("a model reads at most max_length tokens on either side") {
+TEST_CASE("a model accepts at most max_length tokens in the source and in the target") {
   const auto batch = [](std::size_t length) {
     return TokenBatch{.ids = Ids(Shape{1, length}, 5),
                       .lengths = {static_cast<std::int32_t>(length)}};

@@ -15,7 +15,7 @@
 #include "train/config/load.h"
 #include "train/tasks/task.h"
 
-/// The models of every kind that the tests of the keys of the section `model` change and compare.
+/// Models of every kind, for tests that change the keys of the section `model` and compare models.
 namespace tapestry::test {
 
 /// Tiny sizes, different where possible, and no randomness.

@@ -228,7 +228,7 @@ function runToggle(run) {
 
 /** A note as a bold sentence and, after "hint: ", a line of advice. */
 function noteItem(run, note) {
-  // Capitalizes a first word, but not a path.
+  // Capitalizes the first word unless it is a path.
   const sentence = (text) => text.replace(/^[a-z](?=[a-z-]* )/, (letter) => letter.toUpperCase());
   const [problem, ...advice] = note.split('\nhint: ');
   return el('li', {}, runs.length > 1 ? `${run.name}: ` : null,
