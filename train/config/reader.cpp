@@ -12,7 +12,9 @@
 #include "data/io/utf8.h"
 #include "train/base/program.h"
 #include "train/config/fields.h"
+#include "train/config/kind.h"
 #include "train/config/numbers.h"
+#include "train/config/rules.h"
 #include "train/config/synonyms.h"
 #include "train/config/text.h"
 #include "train/config/yaml_text.h"
@@ -181,6 +183,14 @@ std::optional<Assignment> split(const std::string& override) {
                     override.substr(equals + 1)};
 }
 
+/// The values to name in the error for an invalid value. Those of train.best_metric depend on the
+/// kind of model.
+Domain domain_for(const Field& field, const std::string& model_kind) {
+  const auto kind = std::ranges::find(model_kinds(), model_kind, &ConfigKind::name);
+  if (field.path() != "train.best_metric" || kind == model_kinds().end()) return field.domain;
+  return OneOf{best_metrics_of(*kind)};
+}
+
 /// The percentage in `text` if the domain is a number of steps; otherwise nullopt.
 std::optional<double> percentage_of_steps(const Domain& domain, std::string_view text) {
   return domain.is<StepCount>() ? parse_percentage(text) : std::nullopt;
@@ -236,7 +246,8 @@ void ConfigReader::read(YamlText& text, const Folder& folder) {
   for (const auto& [section, entry] : keys) {
     if (!check_key(entry.key_place, section, entry.key, chosen)) continue;
     give(section + "." + entry.key, entry.key_place,
-         {text_of(entry.value), describe(entry.value), entry.value_place}, folder);
+         {text_of(entry.value), describe(entry.value), entry.value_place, false, chosen.model_kind},
+         folder);
   }
 }
 
@@ -252,7 +263,8 @@ void ConfigReader::read(const std::string& override, const Folder& folder) {
     errors_.add(place, "expected `section.key=value`", hint_for_form(override));
   } else if (check_section(place, parts->section) &&
              check_key(place, parts->section, parts->key, config_)) {
-    give(parts->section + "." + parts->key, place, {parts->value, "a value", place, true}, folder);
+    give(parts->section + "." + parts->key, place,
+         {parts->value, "a value", place, true, config_.model_kind}, folder);
   }
 }
 
@@ -307,9 +319,12 @@ bool ConfigReader::set_value(Field& field, const Given& given) {
     return true;
   }
   Parsed parsed = field.domain.parse(*given.text);
-  if (const auto* error = std::get_if<Diagnostic>(&parsed)) {
+  if (std::holds_alternative<Diagnostic>(parsed)) {
+    const Domain domain = domain_for(field, given.model_kind);
+    parsed = domain.parse(*given.text);
+    const auto* error = std::get_if<Diagnostic>(&parsed);
     const std::string& usual = std::ranges::find(keys_, path, &ConfigKey::path)->default_value;
-    const auto meant = value_meant_by(path, *given.text);
+    const auto meant = value_meant_by(path, *given.text, domain.words());
     errors_.add(given.place, error->message,
                 meant                 ? fmt::format("the nearest is `{}`", *meant)
                 : error->hint.empty() ? fmt::format("for example, write {}, the default", usual)

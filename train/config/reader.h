@@ -70,6 +70,7 @@ class ConfigReader {
     std::string_view kind;  ///< kind of YAML node, such as `a list`
     Place place;
     bool in_override = false;
+    std::string model_kind;  ///< model.kind of the config; may be invalid
   };
 
   bool check_section(const Place& place, const std::string& section);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
 
 #include "data/io/near_name.h"
 #include "train/config/keys.h"
@@ -114,7 +115,8 @@ bool has_word(std::string_view words, std::string_view word) {
 
 }  // namespace
 
-std::optional<std::string> value_meant_by(std::string_view path, std::string_view text) {
+std::optional<std::string> value_meant_by(std::string_view path, std::string_view text,
+                                          std::span<const std::string> values) {
   struct Meaning {
     std::string_view path, value, names;
   };
@@ -155,15 +157,19 @@ std::optional<std::string> value_meant_by(std::string_view path, std::string_vie
       {"data.subwords", "bpe", "wordpiece byte_bpe"},
       {"train.dtype", "float32", "fp16 bf16 half float16 bfloat16 fp32 f32 single"},
       {"train.dtype", "float64", "fp64 f64 double"},
-      {"train.best_metric", "token_accuracy", "accuracy acc"},
+      {"train.best_metric", "span_f1", "f1 f1_score f_score macro_f1 micro_f1 span seqeval"},
+      {"train.best_metric", "token_accuracy",
+       "accuracy acc f1 f1_score f_score macro_f1 micro_f1 precision recall"},
       {"train.best_metric", "perplexity", "ppl"},
       {"train.best_metric", "loss", "eval_loss val_loss validation_loss nll"},
       {"train.best_metric", "bleu", "sacrebleu"},
-      {"train.best_metric", "exact_match", "em"},
+      {"train.best_metric", "exact_match", "em exact"},
   });
   const std::string name = folded(text);
-  const auto meant = std::ranges::find_if(
-      all, [&](const Meaning& each) { return each.path == path && has_word(each.names, name); });
+  const auto meant = std::ranges::find_if(all, [&](const Meaning& each) {
+    return each.path == path && has_word(each.names, name) &&
+           std::ranges::find(values, each.value) != values.end();
+  });
   return meant == all.end() ? std::nullopt : std::optional(std::string(meant->value));
 }
 

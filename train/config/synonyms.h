@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,7 +32,10 @@ std::vector<std::string> keys_meant_by(std::string_view name);
 
 /// The value of a key that a user probably meant by a name of other programs: parallel_text for
 /// "translation" as data.task. nullopt for an unknown name.
-std::optional<std::string> value_meant_by(std::string_view path, std::string_view text);
+///
+/// values  the valid values
+std::optional<std::string> value_meant_by(std::string_view path, std::string_view text,
+                                          std::span<const std::string> values);
 
 /// A hint for the key of a feature that this program does not have, such as `device`.
 std::optional<std::string> hint_for_missing_feature(std::string_view name);

@@ -111,7 +111,7 @@ TEST_CASE("the hint for a key name of another program is the key of this program
   CHECK(hint("train:\n  batch: 8\n") == "did you mean `batch_size`?");
 }
 
-TEST_CASE("the hint for a mistake in a config is right when followed") {
+TEST_CASE("the hint for a mistake in a config names what to write") {
   const std::string odd = "\xC2\xA0", hidden = "\xE2\x80\x8B", minus = "\xE2\x88\x92";
   const struct {
     std::string yaml, hint;
@@ -125,6 +125,19 @@ TEST_CASE("the hint for a mistake in a config is right when followed") {
       {"optimizer: {kind: lion}\n", "the nearest is `adamw`"},
       {"schedule: {kind: noam}\n", "the nearest is `inverse_sqrt`"},
       {"train: {best_metric: accuracy}\n", "the nearest is `token_accuracy`"},
+      {"data: {task: tagged_text, train_text: a}\nmodel: {kind: tagger}\n"
+       "train: {best_metric: f1}\n",
+       "the nearest is `span_f1`"},
+      {"data: {task: tagged_text, train_text: a}\ntrain: {best_metric: F1}\n"
+       "model: {kind: tagger}\n",
+       "the nearest is `span_f1`"},
+      {"data: {task: labelled_text, train_text: a}\nmodel: {kind: classifier}\n"
+       "train: {best_metric: f1}\n",
+       "the nearest is `token_accuracy`"},
+      {"data: {task: text, train_text: a}\nmodel: {kind: language_model}\n"
+       "train: {best_metric: ppx}\n",
+       "for example, write loss, the default"},
+      {"train: {best_metric: exact}\n", "the nearest is `exact_match`"},
       {"data:\n  task:copy\n", "write `task: copy`, with a space after the colon"},
       {"data:\n  task:copy\n  seed:3\n", "write `task: copy`, with a space after the colon"},
       {"data: {task:copy}\n", "write `task: copy`"},
