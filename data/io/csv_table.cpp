@@ -71,10 +71,12 @@ void append_line(CsvTable& table, const std::string& line, const std::string& pl
     const std::string& field = (*fields)[i];
     const auto value = finite_number(field);
     if (!value) {
-      reject_data(
-          place, fmt::format("\"{}\" in field {}, expected a finite number", excerpt(field), i + 1),
-          table.rows == 0 ? "if this line has column names, use read_csv(path, {.header = true})"
-                          : "correct the field");
+      reject_data(place,
+                  fmt::format("\"{}\"{} in field {}, expected a finite number", excerpt(field),
+                              name_odd_character(field), i + 1),
+                  table.rows == 0
+                      ? "if this line has column names, use read_csv(path, {.header = true})"
+                      : "correct the field");
     }
     table.values.push_back(*value);
   }

@@ -54,7 +54,8 @@ void ImageArrays::add(std::string label) {
   const std::size_t number = file_.images.size();
   if (find_invalid_utf8(label) || label.find('\0') != label.npos || !can_be_class(label)) {
     reject_data(fmt::format("{}: image {}", names_.labels, number),
-                fmt::format("the label \"{}\", expected one word", excerpt(label)),
+                fmt::format("the label \"{}\"{}, expected one word", excerpt(label),
+                            name_odd_character(label)),
                 "a label is a whole number, or a word in UTF-8 without white space");
   }
   file_.images.push_back({.number = number, .label = std::move(label), .pixels = {}});

@@ -86,7 +86,8 @@ std::vector<std::string> required_fields(std::string_view line, std::size_t expe
 
 [[noreturn]] void reject_pixel(std::string_view field, std::size_t index, double maximum,
                                const std::string& place, const char* hint) {
-  const std::string found = fmt::format("\"{}\" in field {}", excerpt(field), index + 1);
+  const std::string found =
+      fmt::format("\"{}\"{} in field {}", excerpt(field), name_odd_character(field), index + 1);
   if (!is_number(field)) reject_data(place, found + ", expected a number", hint);
   reject_data(place,
               fmt::format("{}, expected a number in the range of float32, up to 3.4e38, after "
@@ -114,7 +115,9 @@ LabelledImage parse_labelled(std::size_t line, std::string_view text, const std:
                       "see data.image_height, data.image_width and data.image_channels");
   LabelledImage image{.number = line, .label = fields.back(), .pixels = {}};
   if (!can_be_class(image.label)) {
-    reject_data(place, fmt::format("the label \"{}\", expected one word", excerpt(image.label)),
+    reject_data(place,
+                fmt::format("the label \"{}\"{}, expected one word", excerpt(image.label),
+                            name_odd_character(image.label)),
                 "the last field of a line is its label");
   }
   image.pixels = parse_pixels(std::span(fields).first(values), options.pixel_maximum, place,
@@ -242,10 +245,11 @@ void require_every_class(const ImageFile& training, const Vocabulary& classes) {
   }
   for (std::size_t id = first_word_id; id < classes.size(); ++id) {
     if (learned[id]) continue;
+    const std::string& name = classes.token(static_cast<std::int32_t>(id));
     throw DataError(
         fmt::format(
-            "{}: found all images of the class {} held out, expected at least one for training",
-            training.name, excerpt(classes.token(static_cast<std::int32_t>(id)))),
+            "{}: found all images of the class {}{} held out, expected at least one for training",
+            training.name, excerpt(name), name_odd_character(name)),
         "lower data.test_size or data.validation_size, or name files for them");
   }
 }

@@ -34,6 +34,11 @@ struct LabelledLine {
   std::string label, sentence;
 };
 
+std::string not_one_word(const char* kind, const std::string& text) {
+  return fmt::format("the {} \"{}\"{}, which is not one word", kind, excerpt(text),
+                     name_odd_character(text));
+}
+
 LabelledLine parse(const std::string& name, std::size_t number, const std::string& line) {
   const std::size_t tab = line.find('\t');
   const auto reject = [&](const std::string& found) {
@@ -46,7 +51,7 @@ LabelledLine parse(const std::string& name, std::size_t number, const std::strin
       .number = number, .label = line.substr(0, tab), .sentence = line.substr(tab + 1)};
   if (is_blank(labelled.label)) reject("no label before the tab");
   if (!can_be_class(labelled.label)) {
-    reject(fmt::format("the label \"{}\", which is not one word", excerpt(labelled.label)));
+    reject(not_one_word("label", labelled.label));
   }
   if (is_blank(labelled.sentence)) reject("no sentence after the tab");
   return labelled;
@@ -115,7 +120,9 @@ void note_single_labels(const std::map<std::string, std::size_t>& labels,
   std::vector<std::string> named;
   for (const auto& [label, count] : labels) {
     lines += count;
-    if (count == 1 && ++single <= max_named) named.push_back(fmt::format("`{}`", escaped(label)));
+    if (count == 1 && ++single <= max_named) {
+      named.push_back(fmt::format("`{}`{}", escaped(label), name_odd_character(label)));
+    }
   }
   if (single == 0 || lines < many * labels.size()) return;
   notes.push_back(fmt::format(
@@ -267,10 +274,10 @@ TaggedToken parse_token(const std::string& line, std::size_t number, const std::
   const std::size_t tab = line.find('\t');
   TaggedToken tagged{.line = number, .token = line.substr(0, tab), .label = line.substr(tab + 1)};
   if (SpaceTokenizer().split(tagged.token) != Tokens{tagged.token}) {
-    reject(fmt::format("the token \"{}\", which is not one word", excerpt(tagged.token)));
+    reject(not_one_word("token", tagged.token));
   }
   if (!can_be_class(tagged.label)) {
-    reject(fmt::format("the label \"{}\", which is not one word", excerpt(tagged.label)));
+    reject(not_one_word("label", tagged.label));
   }
   return tagged;
 }

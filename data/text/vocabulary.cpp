@@ -202,8 +202,8 @@ std::string list_of_classes(const Vocabulary& classes) {
   const std::size_t count = classes.size() - first_word_id;
   std::string list;
   for (std::size_t i = 0; i < std::min(count, max_named); ++i) {
-    list +=
-        (i == 0 ? "" : ", ") + excerpt(classes.token(static_cast<std::int32_t>(i) + first_word_id));
+    const std::string& name = classes.token(static_cast<std::int32_t>(i) + first_word_id);
+    list += (i == 0 ? "" : ", ") + excerpt(name) + name_odd_character(name);
   }
   return count > max_named ? fmt::format("{}, ... ({} in all)", list, count) : list;
 }
@@ -218,9 +218,10 @@ Vocabulary class_names(const std::vector<std::string>& labels, std::string_view 
   std::ranges::sort(different, comes_before);
   different.erase(std::unique(different.begin(), different.end()), different.end());
   if (different.size() >= 2) return Vocabulary(different);
+  const std::string only = different.empty() ? "" : different.front();
   throw DataError(
-      fmt::format("{}: every example has the label \"{}\", expected two or more classes", name,
-                  excerpt(different.empty() ? "" : different.front())),
+      fmt::format("{}: every example has the label \"{}\"{}, expected two or more classes", name,
+                  excerpt(only), name_odd_character(only)),
       "name a file with examples of every class");
 }
 

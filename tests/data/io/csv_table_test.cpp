@@ -47,6 +47,7 @@ TEST_CASE("a CSV file that is not a table of numbers is rejected with the line n
       {"1,2\n3,x\n", {"table.csv:2: found \"x\" in field 2", number}},
       {"a,b\n1,2\n", {"table.csv:1: found \"a\" in field 1", "{.header = true}"}},
       {"1,2\na,b\n", {"table.csv:2: ", "correct the field"}},
+      {"1,\u22122\n", {"(U+2212, which is not `-`) in field 2", number}},
       {"1,2\n\n3,4,5\n", {"table.csv:3: found 3 fields", "expected 2"}},
       {"1,\"2\n", {"table.csv:1: found a quote that is not closed"}},
       {"\n\n", {"table.csv: found no numbers"}},

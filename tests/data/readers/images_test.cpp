@@ -171,6 +171,8 @@ TEST_CASE("non-finite pixels, and labels that are not words, are rejected") {
       {"0,0,a b\n", {"1:", "the label \"a b\"", word}},
       {"0,0,a\tb\n", {"1:", "the label \"a\\tb\"", word}},
       {"0,0,<unk>\n", {"1:", "the label \"<unk>\"", word}},
+      {"0,0,a\u200B b\n", {"1:", "the label", "(U+200B, which is invisible)", word}},
+      {"0,\u22121,b\n", {"1:", "(U+2212, which is not `-`) in field 2", number}},
       // Excerpts are short and escaped.
       {"0,0,a\n" + std::string(1'000'000, '7') + "x,0,b\n", {"2:", std::string(60, '7') + "...\""}},
       {"0,\x1B[2J,a\n", {"1:", "\"\\x1B[2J\" in field 2", number}},

@@ -119,9 +119,11 @@ TEST_CASE("lines that are not a label, a tab and a sentence are rejected with th
       {" a\tc\n", {"1: found the label \" a\"", word}},
       {"a\vb\tc\n", {"1: found the label \"a\\x0Bb\"", word}},
       {"<eos>\tc\n", {"1: found the label \"<eos>\"", word}},
+      {"a\u200B b\tc\n", {"1: found the label", "(U+200B, which is invisible)", word}},
       {std::string(100'000, 'x') + " y\tc\n", {"1: found", std::string(60, 'x') + "...\"", word}},
       {"\n \t\n\u00A0\n", {" found only blank lines"}},
       {"a\tb\na\tc\n", {" every example has the label \"a\"", "two or more classes"}},
+      {"a\u2212\tb\n", {" every example has the label", "(U+2212, which is not `-`)"}},
   });
   text.words.min_frequency = 4;
   text.write("good\tA fine day.\nbad\tA day.\n");
@@ -205,6 +207,8 @@ TEST_CASE("lines that are not a token and a label are rejected with their number
       {"New York\tO\n", {"1: found the token \"New York\"", word}},
       {"Ada\t\n", {"1: found the label \"\"", word}},
       {"Ada\tB PER\n", {"1: found the label \"B PER\"", word}},
+      {"Ada\tB\u2212 PER\n", {"1: found the label", "(U+2212, which is not `-`)", word}},
+      {"New\u00A0 York\tO\n", {"1: found the token", "(U+00A0, which is not ` `)", word}},
       {"\n \n", {" found only blank lines"}},
       {"Ada\tO\nlives\tO\n", {" every example has the label \"O\""}},
   });

@@ -129,7 +129,11 @@ TEST_CASE("a label has the id of its class; other labels are rejected with the k
   const auto find = [&](const std::string& label) {
     class_id(Vocabulary(names), label, "a.csv:7");
   };
-  check_rejected({{"maybe", {"a.csv:7: found the label \"maybe\"", "classes no, yes"}}}, find);
+  check_rejected({{"maybe", {"a.csv:7: found the label \"maybe\"", "classes no, yes"}},
+                  {"yes\u200B", {"(U+200B, which is invisible)", "classes no, yes"}}},
+                 find);
+  names = {"no", "yes\u00A0"};
+  check_rejected({{"yes", {"the label \"yes\",", "(U+00A0, which is not ` `)"}}}, find);
   names = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
   CHECK(list_of_classes(Vocabulary(names)) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9");
   names.emplace_back("10");
