@@ -138,8 +138,9 @@ void print_json(const Json& json, int indent = 2);
 /// a regular file. Rejects folders, symbolic links, pipes and devices, which a rename would
 /// replace, and the files of a run. Every command calls it for its output before the work begins.
 ///
-/// throws  UsageError.
-void require_output(const std::string& path, bool replace);
+/// replace  the command's --force; nullopt for a command without it
+/// throws   UsageError.
+void require_output(const std::string& path, std::optional<bool> replace);
 
 // ---- Arguments shared by several commands.
 

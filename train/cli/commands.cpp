@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <regex>
 #include <string>
 #include <string_view>
@@ -123,7 +124,7 @@ void print_json(const Json& json, int indent) {
              for_standard_output(json.dump(indent, ' ', false, Json::error_handler_t::replace)));
 }
 
-void require_output(const std::string& path, bool replace) {
+void require_output(const std::string& path, std::optional<bool> replace) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   const fs::file_status status = fs::symlink_status(path, ignored);
@@ -132,7 +133,7 @@ void require_output(const std::string& path, bool replace) {
         fmt::format("{} belongs to a run, expected the name of another file", escaped(path)),
         "choose a path outside of the run directory");
   }
-  if (!fs::exists(status) || (replace && fs::is_regular_file(status))) return;
+  if (!fs::exists(status) || (replace.value_or(false) && fs::is_regular_file(status))) return;
   const char* const found = fs::is_regular_file(status) ? nullptr
                             : fs::is_directory(status)  ? "a folder"
                             : fs::is_symlink(status)    ? "a symbolic link"
@@ -142,7 +143,8 @@ void require_output(const std::string& path, bool replace) {
                      "choose another name");
   }
   throw UsageError(fmt::format("{} exists, expected the name of a new file", escaped(path)),
-                   "choose another name, or delete the file");
+                   replace ? "choose another name, or replace the file with --force"
+                           : "choose another name, or delete the file");
 }
 
 // ---- Arguments shared by several commands.

@@ -410,7 +410,7 @@ std::string ask_for_config(const fs::path& path, std::istream& answers, std::ost
 void write_new(const Arguments& arguments) {
   require_count(arguments, 1, 1, "the path of a new file");
   const std::string& path = arguments.files.front();
-  require_output(path, false);
+  require_output(path, std::nullopt);
   const std::string text = ask_for_config(path, std::cin, std::cerr);
   write_file_durably(path, text);
   fmt::print("wrote {}. To check it and its data: {} train {} --dry-run\n", escaped(path),

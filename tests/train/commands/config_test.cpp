@@ -47,7 +47,7 @@ TEST_CASE("config new asks what the task needs and writes a config that trains")
   CHECK(work.run("train mine.yaml").code == 0);
   CHECK(contains(work.run("config new 'my own.yaml'", answers).out,
                  "tapestry train 'my own.yaml' --dry-run\n"));
-  check_rejected(work, "config new mine.yaml", 2, {"mine.yaml exists"}, answers);
+  check_rejected(work, "config new mine.yaml", 2, {"mine.yaml exists", "delete the file"}, answers);
   const Outcome ended = work.run("config new other.yaml", "4\nlabels.txt\n");
   CHECK(ended.code == 2);
   CHECK(contains(ended.err, "the answers end before the question \"Validation text\""));

@@ -55,16 +55,18 @@ TEST_CASE(
   const auto check_outputs = [&](const std::string& name, const std::string& command) {
     CAPTURE(name);
     const std::string own = "belongs to a run";
-    check_rows(work, {{command + "pipe", 2, {"pipe is a pipe, socket or device"}},
-                      {command + "link --force", 2, {"link is a symbolic link"}},
-                      {command + "folder --force", 2, {"folder is a folder"}},
-                      {command + "mine.txt", 2, {"mine.txt exists", "expected the name of a new"}},
-                      {command + work.checkpoint(12) + " --force", 2, {own}},
-                      {command + "runs/tiny/checkpoints/new.h5", 2, {own}},
-                      {command + "steps/new.h5", 2, {own}},
-                      {command + "runs/tiny/train.log --force", 2, {own}},
-                      {command + "runs/tiny/../tiny/metrics.csv --force", 2, {own}},
-                      {command + "runs/tiny/.lock --force", 2, {own}}});
+    check_rows(
+        work,
+        {{command + "pipe", 2, {"pipe is a pipe, socket or device"}},
+         {command + "link --force", 2, {"link is a symbolic link"}},
+         {command + "folder --force", 2, {"folder is a folder"}},
+         {command + "mine.txt", 2, {"mine.txt exists, expected the name of a new", "--force"}},
+         {command + work.checkpoint(12) + " --force", 2, {own}},
+         {command + "runs/tiny/checkpoints/new.h5", 2, {own}},
+         {command + "steps/new.h5", 2, {own}},
+         {command + "runs/tiny/train.log --force", 2, {own}},
+         {command + "runs/tiny/../tiny/metrics.csv --force", 2, {own}},
+         {command + "runs/tiny/.lock --force", 2, {own}}});
     CHECK(work.read("mine.txt") == "mine");
     CHECK(work.run(command + "mine.txt --force").code == 0);
     CHECK(work.read("mine.txt") != "mine");
