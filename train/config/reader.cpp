@@ -85,8 +85,8 @@ std::string hint_for_section(const Keys& keys, const std::string& section) {
   const std::size_t dot = section.find('.');
   if (dot != section.npos &&
       contains(keys_in(keys, section.substr(0, dot)), section.substr(dot + 1))) {
-    return fmt::format("write `{}:` and, indented below it, `{}: ...`", section.substr(0, dot),
-                       section.substr(dot + 1));
+    return fmt::format("write `{}: ...` indented below `{}:`", section.substr(dot + 1),
+                       section.substr(0, dot));
   }
   if (const std::string name = corrected(section); !name.empty()) {
     return fmt::format("write `{}`", name);
