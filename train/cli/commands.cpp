@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <regex>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -55,6 +56,27 @@ std::string all_commands_help(const CLI::App& program) {
                                             CLI::AppFormatMode::Normal);
 }
 
+/// What the footer of a command says about an action: the line that describes it, and examples.
+///
+/// throws  UsageError if the command does not have this action
+std::string action_help(const CLI::App& command, const std::string& action) {
+  const std::string line_start = fmt::format("  {} ", action);
+  const std::string example = fmt::format("{} {} ", command.get_name(), action);
+  std::string described, examples;
+  std::istringstream footer(command.get_footer());
+  for (std::string line; std::getline(footer, line);) {
+    const std::string text = line + "\n";
+    if (text.starts_with(line_start)) described = text;
+    if (text.find(example) != text.npos) examples += text;
+  }
+  if (command.get_option_no_throw("ACTION") == nullptr || described.empty()) {
+    throw UsageError(fmt::format("`{}` has no action `{}`", command.get_name(), escaped(action)),
+                     fmt::format("see `{} help {}`", program_name(), command.get_name()));
+  }
+  return fmt::format("Usage: {} {} ACTION\n\n{}{}{}", program_name(), command.get_name(), described,
+                     examples.empty() ? "" : "Examples:\n", examples);
+}
+
 /// Defines `tapestry help COMMAND`, which prints the same text as `tapestry COMMAND --help`.
 Action define_help(CLI::App& command) {
   const auto name = std::make_shared<std::string>();
@@ -64,10 +86,15 @@ Action define_help(CLI::App& command) {
       ->check(one_of(names));
   const auto action = std::make_shared<std::string>();
   command.add_option("ACTION", *action, "An action of the command, such as `new` of `config`");
-  command.footer("Examples:\n  tapestry help\n  tapestry help train");
+  command.footer("Examples:\n  tapestry help\n  tapestry help train\n  tapestry help config new");
   return [name, action, &program = *command.get_parent()] {
-    fmt::print("{}", name->empty() ? all_commands_help(program)
-                                   : program.get_subcommand(*name)->help(program.get_name()));
+    if (name->empty()) {
+      fmt::print("{}", all_commands_help(program));
+    } else {
+      const CLI::App& described = *program.get_subcommand(*name);
+      fmt::print("{}", action->empty() ? described.help(program.get_name())
+                                       : action_help(described, *action));
+    }
     return static_cast<int>(ExitCode::done);
   };
 }

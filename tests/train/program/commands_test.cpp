@@ -63,6 +63,19 @@ TEST_CASE("help and version are printed on standard output") {
   CHECK(work.out("--version") == fmt::format("tapestry {}\n", program_version));
 }
 
+TEST_CASE("help of an action describes this action only; other actions are rejected") {
+  const Workplace work;
+  for (const std::string action : {"explain", "diff", "schema", "new"}) {
+    const std::string help = work.out("help config " + action);
+    test::check_words(help, {"\n  " + action + " ", "tapestry config " + action});
+    for (const std::string other : {"explain", "diff", "schema", "new"}) {
+      if (other != action) CHECK_FALSE(contains(help, "\n  " + other + " "));
+    }
+  }
+  check_rows(work, {{"help config old", 2, {"`config` has no action `old`", "help config"}},
+                    {"help train new", 2, {"`train` has no action `new`", "help train"}}});
+}
+
 TEST_CASE("without arguments, help is printed on standard error, with exit code 2") {
   const Workplace work;
   const Outcome listed = work.run("");
