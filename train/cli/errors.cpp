@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "train/cli/command.h"
 #include "train/cli/open_trained.h"
 #include "train/inference/evaluator.h"
+#include "train/inference/finite_outputs.h"
 #include "train/models/held_out_results.h"
 #include "train/models/run_data.h"
 #include "train/tasks/task.h"
@@ -39,6 +41,7 @@ struct RankedExample {
   ReportExample example;
 };
 
+/// set  not empty
 std::vector<RankedExample> find_greatest_losses(const TrainedModel& trained,
                                                 const std::vector<Example>& set,
                                                 const Arguments& arguments) {
@@ -48,6 +51,11 @@ std::vector<RankedExample> find_greatest_losses(const TrainedModel& trained,
       example_losses(*trained.model, set, trained.config.train.batch_size,
                      batch_rules(trained.config, trained.codec.target_vocabulary().size())),
       arguments.examples, arguments.by == "sum" ? +sum : +mean);
+  if (const ExampleLoss& greatest = losses.front(); !std::isfinite(greatest.sum)) {
+    reject_non_finite(*trained.model,
+                      inference_batch(find_task(trained.config), set[greatest.example]),
+                      fmt::format("{}: example {}", arguments.set, greatest.example + 1));
+  }
   std::vector<std::size_t> indices;
   for (const ExampleLoss& loss : losses) indices.push_back(loss.example);
   std::vector<ReportExample> examples = report_examples(trained, set, indices);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -26,6 +27,7 @@
 #include "train/config/error.h"
 #include "train/config/text.h"
 #include "train/inference/batch_tensors.h"
+#include "train/inference/finite_outputs.h"
 #include "train/report/computation.h"
 #include "train/report/html_page.h"
 #include "train/system/standard_streams.h"
@@ -300,6 +302,10 @@ void run(const Arguments& arguments) {
   const ComputationTrace trace = trace_computation(
       model, network_input(input.batch, model.parameters.dtype()), label_ids(input.batch));
   const ExplainedComputation explained{.config = subject.trained.config,
+  if (!std::isfinite(trace.loss)) {
+    reject_non_finite(model, input.batch,
+                      arguments.text == standard_input ? "standard input" : "TEXT");
+  }
                                        .codec = subject.trained.codec,
                                        .model = model,
                                        .batch = input.batch,

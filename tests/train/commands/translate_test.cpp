@@ -279,6 +279,11 @@ TEST_CASE("NaN or infinite outputs cause an error that names the layer") {
                     {"translate big.h5 --sample", 6, {layer}, "a b\n"},
                     {"score big.h5", 6, {"standard input:1", layer}, "a b\ta\n"},
                     {"evaluate big.h5", 6, {"validation: example 1", layer}},
+                    {"errors big.h5", 6, {"validation: example 1", layer}},
+                    {"errors big.h5 --set test --json", 6, {"test: example ", layer}},
+                    {"attention big.h5", 6, {"validation 1", layer}},
+                    {"explain big.h5 'a b' --target 'a b' --json", 6, {"TEXT", layer}},
+                    {"explain big.h5 - --target a", 6, {"standard input", layer}, "a b\n"},
                     {"average mean.h5 nan.h5", 6, {"nan.h5", weight, "is nan"}}});
 }
 
