@@ -180,6 +180,7 @@ void run(const Arguments& arguments) {
   const auto layers = chosen_layers(std::move(all_layers), arguments.layer);
   const HeadRange heads = chosen_heads(layers.front(), arguments.head);
   if (arguments.json) {
+    announce(subject.origin);
     fmt::print("{}\n", attention_json(layers, heads, subject.origin.place, subject.name));
   } else {
     fmt::print("{}, {}\n{}", subject.origin.in_words(), subject.name,

@@ -9,6 +9,7 @@
 #include "train/checks/check.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
+#include "train/cli/open_trained.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {
@@ -86,7 +87,11 @@ ExitCode run(const Arguments& arguments) {
   set_num_threads(arguments.threads);
   const ModelWithData configured = open_model(arguments.model, arguments.overrides);
   const CheckContext context = make_context(configured);
-  if (!arguments.json) fmt::print("{}\n", configured.origin.in_words());
+  if (arguments.json) {
+    announce(configured.origin);
+  } else {
+    fmt::print("{}\n", configured.origin.in_words());
+  }
   Json results = Json::array();
   std::size_t num_passed = 0, num_run = 0;
   for (const Check& check : all_checks()) {

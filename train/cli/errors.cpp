@@ -162,6 +162,7 @@ void run(const Arguments& arguments) {
   const std::vector<Example>& set = chosen_set(corpus, arguments.set);
   const std::vector<RankedExample> ranked = find_greatest_losses(trained, set, arguments);
   if (arguments.json) {
+    announce(origin);
     print_json(ranked, origin, arguments.set);
     return;
   }

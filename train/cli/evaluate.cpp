@@ -50,7 +50,8 @@ std::vector<ShownExample> shown_examples(const TrainedModel& trained, std::vecto
 // ---- Output
 
 void print_text(const TrainedModel& trained, const ModelOrigin& origin,
-                const std::vector<SetScores>& sets, const std::vector<ShownExample>& examples) {
+                const std::vector<SetScores>& sets, const char* set_of_examples,
+                const std::vector<ShownExample>& examples) {
   const Task& task = find_task(trained.config);
   const std::string noun = task.words(trained.config).examples;
   fmt::print("{}\n", origin.in_words());
@@ -67,6 +68,7 @@ void print_text(const TrainedModel& trained, const ModelOrigin& origin,
     }
   }
   if (sets.empty()) fmt::print("no held-out {}: set their files or sizes in the config\n", noun);
+  if (!examples.empty()) fmt::print("\nexamples of the {} set:\n", set_of_examples);
   for (const auto& [input, output, expected] : examples) {
     std::vector<std::string> lines = {escaped(input), escaped(output), escaped(expected)};
     if (labels_tokens(task)) lines = align_words(lines);
@@ -101,7 +103,8 @@ Json to_json(const TrainedModel& trained, const ModelOrigin& origin,
   return json;
 }
 
-void print_json(Json json, const std::vector<ShownExample>& examples) {
+void print_json(Json json, const char* set_of_examples, const std::vector<ShownExample>& examples) {
+  json["examples_of"] = set_of_examples;
   json["examples"] = Json::array();
   for (const auto& [input, output, expected] : examples) {
     json["examples"].push_back({{"input", input}, {"output", output}, {"expected", expected}});
@@ -141,10 +144,12 @@ void run(const Arguments& arguments) {
       trained, of_test ? corpus.test : corpus.validation,
       (of_test ? corpus.test_lines : corpus.validation_lines).target_texts, arguments.examples);
   const Json json = to_json(trained, origin, sets);
+  const char* const set = of_test ? test_name : validation_name;
   if (arguments.json) {
-    print_json(json, examples);
+    announce(origin);
+    print_json(json, set, examples);
   } else {
-    print_text(trained, origin, sets, examples);
+    print_text(trained, origin, sets, set, examples);
   }
   flush_standard_output();  // scores that could not be printed are not recorded
   record_scores(arguments, json);
@@ -161,8 +166,11 @@ void define(CLI::App& command, Arguments& arguments) {
   add_json(command, arguments.json);
   command.footer(
       "JSON: `model`, `step`, `choice`; `validation` and `test`, the scores of the set or null, "
-      "with shares\nfrom 0 to 1; `examples`, each with `input`, `output` and `expected`; "
-      "`signatures`, the signature of\neach score as in sacreBLEU.\n"
+      "with shares\nfrom 0 to 1; `examples` of the set `examples_of`, the test set if there is "
+      "one, "
+      "each with\n`input`, `output` and `expected`; `signatures`, the signature of each score as "
+      "in "
+      "sacreBLEU.\n"
       "evaluation.json in a run directory contains the last scores, which `report` shows.\n"
       "Examples:\n  tapestry evaluate runs/copy\n"
       "  tapestry evaluate runs/copy/checkpoints/step-00002500.h5 --json");

@@ -64,6 +64,7 @@ struct Subject {
 Subject open_subject(const Arguments& arguments) {
   if (is_run_or_checkpoint(arguments.model)) {
     auto [trained, origin] = open_trained(arguments.model, arguments.overrides);
+    announce(origin);
     return {.trained = std::move(trained), .origin = origin.in_words(), .is_trained = true};
   }
   ModelWithData opened = open_model(arguments.model, arguments.overrides);
@@ -301,11 +302,11 @@ void run(const Arguments& arguments) {
   Model& model = *subject.trained.model;
   const ComputationTrace trace = trace_computation(
       model, network_input(input.batch, model.parameters.dtype()), label_ids(input.batch));
-  const ExplainedComputation explained{.config = subject.trained.config,
   if (!std::isfinite(trace.loss)) {
     reject_non_finite(model, input.batch,
                       arguments.text == standard_input ? "standard input" : "TEXT");
   }
+  const ExplainedComputation explained{.config = subject.trained.config,
                                        .codec = subject.trained.codec,
                                        .model = model,
                                        .batch = input.batch,

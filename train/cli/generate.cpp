@@ -91,7 +91,7 @@ void print_continuation(const TrainedModel& trained, const std::string& prompt_t
 
 void run(const Arguments& arguments) {
   set_num_threads(arguments.threads);
-  const TrainedModel trained = open_trained(arguments.run).trained;
+  const TrainedModel trained = open_and_announce(arguments.run);
   require_kind(trained, kinds_that_generate(), "generate");
   const bool reads_prompts = arguments.prompt == standard_input;
   const bool several = reads_prompts || arguments.samples > 1;

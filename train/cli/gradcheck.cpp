@@ -11,6 +11,7 @@
 #include "train/checks/gradients.h"
 #include "train/cli/command.h"
 #include "train/cli/open_model.h"
+#include "train/cli/open_trained.h"
 #include "train/config/error.h"
 
 namespace tapestry {
@@ -43,6 +44,7 @@ ExitCode run(const Arguments& arguments) {
                        .max_coordinates = arguments.coordinates,
                        .seed = arguments.seed});
   if (arguments.json) {
+    announce(configured.origin);
     fmt::print("{}\n", to_json(report, configured.origin.place));
   } else {
     fmt::print("{}{}, float64, {} examples\n{}", configured.origin.in_words(),

@@ -47,7 +47,7 @@ void print_answers(const Task& task, const TrainedModel& trained, std::size_t to
 
 void run(const LineCommand& command, const Arguments& arguments) {
   set_num_threads(arguments.threads);
-  const TrainedModel trained = open_trained(arguments.run).trained;
+  const TrainedModel trained = open_and_announce(arguments.run);
   require_kind(trained, kinds_with_command(command), command.name);
   const Task& task = find_task(trained.config);
   const PackedWeights packed;

@@ -58,7 +58,6 @@ bool is_run_or_checkpoint(const std::filesystem::path& path) {
 
 OpenedModel open_trained(const std::string& path, const std::vector<std::string>& overrides) {
   auto [file, snapshot, choice] = open_run(path);
-  if (!choice.empty()) inform(fmt::format("using {}, {}", escaped(file.string()), choice));
   TrainedModel found = load_model(snapshot);
   found.config = with_other_data(path, found.config, overrides);
   found.config.data.training.cache_folder = file.parent_path().parent_path() / "cache";
@@ -66,6 +65,16 @@ OpenedModel open_trained(const std::string& path, const std::vector<std::string>
   std::string place = fmt::format("{}, step {}", file.string(), found.step);
   return {.trained = std::move(found),
           .origin = {.place = std::move(place), .choice = std::move(choice)}};
+}
+
+void announce(const ModelOrigin& origin) {
+  if (!origin.choice.empty()) inform("using " + origin.in_words());
+}
+
+TrainedModel open_and_announce(const std::string& path) {
+  auto [trained, origin] = open_trained(path);
+  announce(origin);
+  return std::move(trained);
 }
 
 std::vector<std::string> kinds_that_decode() {

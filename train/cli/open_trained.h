@@ -22,11 +22,17 @@ struct OpenedModel {
 };
 
 /// Opens the model of a run directory or checkpoint. `overrides` may replace data files and keys of
-/// the section decoding. Prints a line on standard error if it does not use the newest checkpoint
-/// of the run.
+/// the section decoding.
 ///
 /// throws  ConfigError like with_other_data(); CheckpointError.
 OpenedModel open_trained(const std::string& path, const std::vector<std::string>& overrides = {});
+
+/// Prints on standard error which checkpoint of a run is used, unless it is the newest. Call it if
+/// the output of the command does not say so.
+void announce(const ModelOrigin& origin);
+
+/// Opens and announces the model of a run directory or checkpoint. throws as open_trained().
+TrainedModel open_and_announce(const std::string& path);
 
 /// The kinds of models that `translate` and `score` accept: kinds whose LineCommand decodes.
 std::vector<std::string> kinds_that_decode();

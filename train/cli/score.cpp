@@ -268,7 +268,7 @@ void score_all(PairReader& reader, PairScorer& scorer) {
 
 void run(const Arguments& arguments) {
   set_num_threads(arguments.threads);
-  const TrainedModel trained = open_trained(arguments.run).trained;
+  const TrainedModel trained = open_and_announce(arguments.run);
   require_kind(trained, kinds_that_decode(), "score");
   PairReader reader(arguments);
   const PackedWeights packed;

@@ -359,7 +359,7 @@ constexpr std::size_t large_window = 1000;
 
 void run(const LineCommand& command, Arguments arguments) {
   set_num_threads(arguments.threads);
-  const TrainedModel trained = open_trained(arguments.run).trained;
+  const TrainedModel trained = open_and_announce(arguments.run);
   require_kind(trained, kinds_that_decode(), command.name);
   if (arguments.align) {
     arguments.align_layer = chosen_layer(arguments.align_layer, *trained.model->network);

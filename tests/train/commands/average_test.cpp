@@ -81,7 +81,7 @@ TEST_CASE("a run ends by averaging its last checkpoints and validating the avera
     rated.put_scalar("train/best_loss", is_better ? 1e-3 : 1e3);
     write_checkpoint(work / "runs/tiny/average.h5", rated);
     const Outcome shown = work.run("evaluate runs/tiny");
-    CHECK(contains(shown.choice, "runs/tiny/average.h5") == is_better);
+    CHECK(shown.out.starts_with("runs/tiny/average.h5") == is_better);
     const std::string used = is_better ? "runs/tiny/average.h5" : best.substr(0, best.find(':'));
     const auto scores = [](const std::string& text) { return text.substr(text.find('\n')); };
     CHECK(scores(shown.out) == scores(work.run("evaluate " + used).out));
@@ -125,7 +125,7 @@ TEST_CASE("a run that was stopped and resumed has the same average as an uninter
   CHECK(work.read("parts/average.h5") == expected);
   REQUIRE(work.run("train --resume parts train.steps=14 --until 13").code == 0);
   CHECK(work.read("parts/average.h5") == expected);
-  CHECK_FALSE(contains(work.run("evaluate parts").choice, "average.h5"));
+  CHECK_FALSE(contains(work.run("evaluate parts").out, "average.h5"));
   CHECK(contains(work.run("train --resume parts").out, "steps 8, 10, 12, 14: "));
 }
 

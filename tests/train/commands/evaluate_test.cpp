@@ -65,6 +65,8 @@ TEST_CASE("evaluate prints the scores of the held-out sets, as text and as JSON"
     CHECK(contains(text, "\nsignature   " + signature.get<std::string>() + "\n"));
   }
   REQUIRE(scores.at("examples").size() == 2);
+  CHECK(scores.at("examples_of") == "test");
+  CHECK(contains(text, "\nexamples of the test set:\n\ninput     "));
   CHECK(contains(
       text, "input     " + scores["examples"][1].at("input").get<std::string>() + "\noutput    "));
   for (const char* key : {"output", "expected"}) CHECK(scores["examples"][0].contains(key));
