@@ -41,6 +41,14 @@ class OutputError : public UserError {
       : UserError(message, std::move(hint)) {}
 };
 
+/// Thrown if more memory is needed than is available to the process.
+class MemoryError : public UserError {
+ public:
+  /// An error with a message and a hint.
+  explicit MemoryError(const std::string& message, std::string hint = {})
+      : UserError(message, std::move(hint)) {}
+};
+
 /// Throws the DataError "PLACE: found FOUND"; `found` also says what was expected.
 [[noreturn]] inline void reject_data(std::string_view place, std::string_view found,
                                      std::string hint) {

@@ -16,6 +16,7 @@
 #include <system_error>
 #include <utility>
 
+#include "data/io/memory.h"
 #include "data/io/near_name.h"
 #include "data/io/utf8.h"
 
@@ -158,6 +159,8 @@ std::uint64_t Xxh3::value() const { return XXH3_64bits_digest(state_.get()); }
 
 BinaryFile read_binary_file(const std::filesystem::path& path) {
   const OpenFile file(path, binary_kind);
+  require_memory(fmt::format("{}: found {} bytes", file.name(), file.size()), file.size(),
+                 binary_kind.too_large_hint);
   BinaryFile result{.bytes = std::vector<std::byte>(file.size()), .digest = 0};
   file.require_unchanged(file.read_at(0, result.bytes));
   Xxh3 hash;

@@ -183,6 +183,7 @@ std::vector<T> read_elements(const Array& array, hid_t type) {
 
 template <class T>
 void read_pixels_as(const Array& pixels, hid_t type, ImageArrays& images) {
+  images.require_bytes_per_value(sizeof(T) + sizeof(float));
   const std::vector<T> all = read_elements<T>(pixels, type);
   for (std::size_t image = 0; image < images.size(); ++image) {
     images.set_pixels(image, std::span(all).subspan(image * images.values(), images.values()));

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "data/readers/image_arrays.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "data/io/error.h"
-#include "data/io/file.h"
+#include "data/io/memory.h"
 #include "data/io/utf8.h"
 #include "data/text/vocabulary.h"
 
@@ -38,16 +40,16 @@ ImageArrays::ImageArrays(Names names, const ArrayShape& images, const ArrayShape
   size_ = count;
   file_.shape.assign(images.begin() + 1, images.end());
   values_ = byte_count(file_.shape, 1).value_or(0);
+  require_bytes_per_value(sizeof(float));
+}
+
+void ImageArrays::require_bytes_per_value(std::size_t bytes) const {
   // A compressed file may claim far more images than its size suggests.
-  const double bytes = static_cast<double>(size_) *
-                       (static_cast<double>(values_) * sizeof(float) + sizeof(LabelledImage));
-  const auto memory = static_cast<double>(memory_of_machine());
-  if (bytes <= memory) return;
-  reject_data(names_.images,
-              fmt::format("{} images, which need {:.1f} GB of memory, expected at most {:.1f} GB, "
-                          "the memory of this machine",
-                          size_, bytes / 1e9, memory / 1e9),
-              "train on a part of the images");
+  const double per_image =
+      static_cast<double>(values_) * static_cast<double>(bytes) + sizeof(LabelledImage);
+  const double need = static_cast<double>(size_) * per_image;
+  require_memory(fmt::format("{}: found {} images", names_.images, size_),
+                 static_cast<std::uint64_t>(std::min(need, 1e19)), "train on a part of the images");
 }
 
 void ImageArrays::add(std::string label) {

@@ -29,12 +29,16 @@ class ImageArrays {
 
   /// An image height of 0 in the options accepts images of any shape.
   ///
-  /// throws  DataError if the shapes do not match the options, or n is 0.
+  /// throws  DataError if the shapes do not match the options, or n is 0; MemoryError if the images
+  ///         do not fit into memory.
   ImageArrays(Names names, const ArrayShape& images, const ArrayShape& labels,
               const ImageOptions& options);
 
   std::size_t size() const { return size_; }      ///< number of images, at least 1
   std::size_t values() const { return values_; }  ///< values per image: height x width x channels
+
+  /// throws  MemoryError if `bytes` bytes for each value of each image are not available
+  void require_bytes_per_value(std::size_t bytes) const;
 
   /// Adds the next image with its label; its pixels are set later.
   ///

@@ -68,9 +68,10 @@ class ProgramError : public UserError {
 };
 
 /// The exit code of the program after an error: the code of a ProgramError, `output` for an
-/// OutputError, `data` for a DataError.
+/// OutputError, `memory` for a MemoryError, `data` for a DataError.
 inline ExitCode exit_code(const UserError& error) {
   if (const auto* own = dynamic_cast<const ProgramError*>(&error)) return own->exit_code();
+  if (dynamic_cast<const MemoryError*>(&error) != nullptr) return ExitCode::memory;
   return dynamic_cast<const OutputError*>(&error) != nullptr ? ExitCode::output : ExitCode::data;
 }
 
@@ -110,9 +111,6 @@ class DamagedCheckpoint : public UnusableCheckpoint {
 
 /// Another process is using the run directory.
 using RunDirectoryInUse = ErrorWith<ExitCode::in_use>;
-
-/// Not enough memory is available to the process.
-using MemoryError = ErrorWith<ExitCode::memory>;
 
 /// A loss or a gradient is NaN or infinite. The step did not change the parameters.
 using NumericError = ErrorWith<ExitCode::numeric>;

@@ -16,6 +16,7 @@
 
 #include "autograd/ops/elementwise.h"
 #include "autograd/tape.h"
+#include "data/io/memory.h"
 #include "data/io/utf8.h"
 #include "train/base/error.h"
 #include "train/base/format.h"
@@ -38,7 +39,6 @@
 #include "train/models/run_data.h"
 #include "train/models/trained_model.h"
 #include "train/recording/run_events.h"
-#include "train/system/memory.h"
 #include "train/system/standard_streams.h"
 
 namespace tapestry {

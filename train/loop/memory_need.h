@@ -9,9 +9,9 @@
 
 #include "data/batch.h"
 #include "data/corpus.h"
+#include "data/io/memory.h"
 #include "layers/model.h"
 #include "train/config/config.h"
-#include "train/system/memory.h"
 
 /// Estimates of the memory that a training run needs in addition to its loaded corpus.
 namespace tapestry {

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "data/batch.h"
+#include "data/io/memory.h"
 #include "train/recording/event_log.h"
 #include "train/recording/run_events.h"
 #include "train/recording/tensorboard.h"
-#include "train/system/memory.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

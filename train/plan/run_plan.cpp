@@ -14,13 +14,13 @@
 
 #include "autograd/kernels/parallel.h"
 #include "data/examples.h"
+#include "data/io/memory.h"
 #include "train/loop/run_description.h"
 #include "train/loop/step_time.h"
 #include "train/loop/validator.h"
 #include "train/models/model_summary.h"
 #include "train/parallel/gradient_tree.h"
 #include "train/system/cores.h"
-#include "train/system/memory.h"
 #include "train/tasks/task_data.h"
 
 namespace tapestry {

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "data/batch_schedule.h"
+#include "data/io/memory.h"
 #include "train/config/config.h"
 #include "train/loop/memory_need.h"
 #include "train/loop/step.h"
 #include "train/models/model_summary.h"
-#include "train/system/memory.h"
 #include "train/system/time_limit.h"
 
 /// Time, memory and disk space of a run, measured before it begins, for `tapestry plan`. All times

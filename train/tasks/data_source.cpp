@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "data/io/error.h"
+#include "data/io/memory.h"
 #include "data/io/utf8.h"
 #include "data/readers/generated_corpus.h"
 #include "train/base/error.h"
 #include "train/base/format.h"
-#include "train/system/memory.h"
 #include "train/tasks/task.h"
 
 namespace tapestry {

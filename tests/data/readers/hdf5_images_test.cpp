@@ -13,9 +13,12 @@
 #include <utility>
 #include <vector>
 
+#include "data/io/error.h"
+#include "data/readers/image_arrays.h"
 #include "data/readers/images.h"
 #include "tests/data/readers/image_folder.h"
 #include "tests/data/rejection.h"
+#include "tests/support/contains.h"
 #include "tests/support/hdf5_files.h"
 
 namespace tapestry {
@@ -520,6 +523,18 @@ TEST_CASE("arrays that claim to be larger than their file allocate no memory") {
   replace_all(bytes, {8 * 77}, {8 * many});  // bytes of the labels
   arrays.write(bytes);
   arrays.check_rejected({"found the end of the file inside `images`"});
+}
+
+TEST_CASE("compressed images beyond the memory of this machine are rejected before they are read") {
+  const ArrayShape images{std::uint64_t{1} << 40, 28, 28}, labels{std::uint64_t{1} << 40};
+  const ImageOptions options{.image_height = 28, .image_width = 28};
+  try {
+    const ImageArrays arrays({.images = "x.h5", .labels = "x.h5"}, images, labels, options);
+    FAIL("not rejected");
+  } catch (const MemoryError& error) {
+    CHECK(test::contains(error.what(), "x.h5: found 1099511627776 images, which need 3.5"));
+    CHECK(test::contains(error.what(), " GB of memory, expected at most "));
+  }
 }
 
 TEST_CASE("other files, and truncated HDF5 files, are rejected") {

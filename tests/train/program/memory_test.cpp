@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "autograd/kernels/matmul.h"
+#include "tests/support/hdf5_files.h"
 #include "tests/train/limits.h"
 #include "tests/train/program.h"
 
@@ -133,6 +134,48 @@ TEST_CASE("reading data in any address space succeeds or ends with exit code 8")
     CHECK(lacked > 0);
     CHECK(succeeded > 0);
   }
+}
+
+TEST_CASE("compressed images beyond the address space are rejected with both sizes") {
+  if (!limits_can_be_tried()) return;
+  constexpr hsize_t count = 60'000, side = 28;
+  const Workplace work;
+  {
+    const auto bytes = hdf5::file_with([&](hid_t file) {
+      const hdf5::PropertyList options = hdf5::dataset_options();
+      const std::vector<hsize_t> chunk{count, side, side};
+      REQUIRE(H5Pset_chunk(options.get(), 3, chunk.data()) >= 0);
+      REQUIRE(H5Pset_deflate(options.get(), 1) >= 0);
+      const hdf5::Dataset images = hdf5::create(file, "images", H5T_STD_U8LE, chunk, options);
+      const std::vector<std::uint8_t> pixels(count * side * side, 7);
+      REQUIRE(H5Dwrite(images.get(), H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                       pixels.data()) >= 0);
+      const hdf5::Dataset labels = hdf5::create(file, "labels", H5T_STD_I64LE, {count});
+      std::vector<std::int64_t> classes(count);
+      for (std::size_t i = 0; i < count; ++i) classes[i] = static_cast<std::int64_t>(i % 2);
+      REQUIRE(H5Dwrite(labels.get(), H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                       classes.data()) >= 0);
+    });
+    CHECK(bytes.size() < (1 << 20));
+    work.write("images.h5", {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  }
+  work.write("images.yaml",
+             "data: {task: images, train_images: images.h5, image_height: 28, image_width: 28}\n"
+             "model: {kind: vision_transformer, d_model: 8, num_heads: 1, d_ff: 8, patch_size: 14, "
+             "max_length: 5}\n");
+  int named = 0;
+  for (const std::uint64_t limit : {120, 160, 200, 240}) {
+    CAPTURE(limit);
+    const Outcome outcome = run_in(limit, work, "train images.yaml --dry-run train.threads=1");
+    CHECK(outcome.code == 8);
+    named += contains(outcome.err, "images.h5: found 60000 images, which need 0.1") ||
+                     contains(outcome.err, "images.h5: found 60000 images, which need 0.2")
+                 ? 1
+                 : 0;
+    test::check_words(outcome.err, {"error: ", "\nhint: "});
+  }
+  CHECK(named > 2);
+  CHECK(run_in(2000, work, "train images.yaml --dry-run train.threads=1").code == 0);
 }
 
 TEST_CASE("commands that read a run need little memory, and report that they have less") {
