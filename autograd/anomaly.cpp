@@ -57,7 +57,7 @@ std::string range(const Tensor& tensor) {
 std::string ranges(const std::vector<Tensor>& inputs) {
   std::string text;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    text += fmt::format("; input {}: {}", i + 1, range(inputs[i]));
+    text += fmt::format("\n  input {}: {}", i + 1, range(inputs[i]));
   }
   return text;
 }
@@ -108,7 +108,7 @@ void AnomalyDetector::backward_ran(const GradientSlot& output, const Tensor& dy)
     if (!found) continue;
     throw AnomalyError(
         fmt::format("{}: backward: the accumulated gradient of input {} has {}, expected finite "
-                    "numbers; gradient of the output: {}{}",
+                    "numbers\n  gradient of the output: {}{}",
                     call->operation, i + 1, *found, range(dy), ranges(call->inputs)));
   }
 }

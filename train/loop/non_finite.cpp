@@ -139,14 +139,14 @@ NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss, const Examples& ex
 
 std::string in_words(const NonFiniteOrigin& origin, const Config& config) {
   const std::string first = origin.operation.empty()
-                                ? "; every operation is finite, the sum of gradients overflows"
-                                : "; first in " + origin.operation;
+                                ? "\n  every operation is finite, the sum of gradients overflows"
+                                : "\n  first in " + origin.operation;
   const std::string examples =
       name_examples(origin.examples, find_task(config).words(config).examples);
-  if (!origin.by_themselves) return fmt::format("{}; in the batch of {}", first, examples);
+  if (!origin.by_themselves) return fmt::format("{}\n  in the batch of {}", first, examples);
   return first + (origin.examples.size() == 1
-                      ? fmt::format("; caused only by {}", examples)
-                      : fmt::format("; each of {} causes it by itself", examples));
+                      ? fmt::format("\n  caused only by {}", examples)
+                      : fmt::format("\n  each of {} causes it by itself", examples));
 }
 
 std::string to_text(const NonFiniteOrigin& origin, const Examples& examples, const Config& config,

@@ -55,9 +55,9 @@ NonFiniteOrigin find_non_finite_origin(const BatchLoss& loss, const Examples& ex
                                        const BatchRules& rules, const std::vector<Batch>& batches,
                                        Parameters& parameters);
 
-/// The origin as the end of a sentence: "; first in ...; each of training pairs 3, 17 and
-/// 20 causes it by itself", with the task's noun for examples. Examples are counted from 1; at most
-/// eight are named.
+/// The origin as lines, each after a line feed and two spaces: "\n  first in ...\n  each of
+/// training pairs 3, 17 and 20 causes it by itself", with the task's noun for examples. Examples
+/// are counted from 1; at most eight are named.
 std::string in_words(const NonFiniteOrigin& origin, const Config& config);
 
 /// The complete report, with the text, labels or range of pixels of each example.

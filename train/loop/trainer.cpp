@@ -8,6 +8,7 @@
 #include <exception>
 #include <limits>
 #include <new>
+#include <string_view>
 #include <utility>
 
 #include "autograd/anomaly.h"
@@ -394,8 +395,8 @@ bool Trainer::average_last_checkpoints() {
 bool Trainer::handle_non_finite(const std::string& found, const RunStep& step) {
   saver_.finish();  // the last checkpoint may be needed
   const std::string finding = group_.broadcast([&] { return store_non_finite(found, step); });
-  count_non_finite(
-      fmt::format("step {}: {}; the weights are from step {}", step.number, finding, state_.step));
+  count_non_finite(fmt::format("step {}: {}\n  the weights are from step {}", step.number, finding,
+                               state_.step));
   if (config_.train.on_nan == OnNan::rollback) {
     state_.position = step.next;
     roll_back(fmt::format("{} at step {}", found, step.number));
@@ -409,15 +410,13 @@ bool Trainer::handle_non_finite(const std::string& found, const RunStep& step) {
 
 namespace {
 
-/// Puts the parts of a finding, which are separated by "; ", on separate lines.
-std::string in_lines(const std::string& finding) {
-  std::string lines;
-  for (std::size_t begin = 0; begin < finding.size();) {
-    const std::size_t end = std::min(finding.find("; ", begin), finding.size());
-    lines += (begin == 0 ? "" : "\n  ") + finding.substr(begin, end - begin);
-    begin = end + 2;
+/// A finding in one line: its lines, separated by "; ".
+std::string in_one_line(std::string finding) {
+  constexpr std::string_view separator = "\n  ";
+  for (std::size_t at = 0; (at = finding.find(separator, at)) != finding.npos;) {
+    finding.replace(at, separator.size(), "; ");
   }
-  return lines;
+  return finding;
 }
 
 }  // namespace
@@ -429,18 +428,19 @@ void Trainer::count_non_finite(const std::string& finding) {
   const std::size_t max_steps = config_.train.max_nan_steps;
   const std::string hint = non_finite_hint(state_.step);
   if (config_.train.on_nan == OnNan::stop) {
-    throw NumericError(in_lines(finding), hint + "; train.on_nan=skip skips such a step");
+    throw NumericError(finding, hint + "; train.on_nan=skip skips such a step");
   }
   if (state_.nan_steps > max_steps) {
-    throw NumericError(in_lines(fmt::format("{}; {} consecutive steps, train.max_nan_steps is {}",
-                                            finding, state_.nan_steps, max_steps)),
+    throw NumericError(fmt::format("{}\n  {} consecutive steps, train.max_nan_steps is {}", finding,
+                                   state_.nan_steps, max_steps),
                        hint);
+/// finding  lines, the second and later ones indented by two spaces
   }
-  progress_.message("warning: " + finding);
+  progress_.message("warning: " + in_one_line(finding));
 }
 
 /// Locates the origin of a non-finite value, stores a report in the run directory and
-/// returns a one-line description.
+/// returns a description: lines, the second and later ones indented by two spaces.
 std::string Trainer::store_non_finite(const std::string& found, const RunStep& step) {
   const BatchLoss loss = [&](const Batch& batch, std::size_t index) {
     return computer_.batch_loss(step, batch, index).mean;
@@ -453,9 +453,9 @@ std::string Trainer::store_non_finite(const std::string& found, const RunStep& s
   std::string stored;
   try {
     write_file_durably(path, report, directory_.files());
-    stored = fmt::format("; see {}", escaped(path.string()));
+    stored = fmt::format("\n  see {}", escaped(path.string()));
   } catch (const OutputError& error) {
-    stored = fmt::format("; not stored: {}", error.what());
+    stored = fmt::format("\n  not stored: {}", error.what());
   }
   return fmt::format("{}, expected a finite number{}{}", found, in_words(origin, config_), stored);
 }

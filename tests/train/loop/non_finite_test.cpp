@@ -36,8 +36,8 @@ std::string words_for_pairs(std::size_t count) {
 }
 
 TEST_CASE("up to eight examples at fault are listed, otherwise seven and the remaining number") {
-  CHECK(words_for_pairs(1) == "; first in head: exp; caused only by training pair 3");
-  const std::string first = "; first in head: exp; each of training pairs 3";
+  CHECK(words_for_pairs(1) == "\n  first in head: exp\n  caused only by training pair 3");
+  const std::string first = "\n  first in head: exp\n  each of training pairs 3";
   const std::string last = " causes it by itself";
   CHECK(words_for_pairs(2) == first + " and 4" + last);
   CHECK(words_for_pairs(3) == first + ", 4 and 5" + last);
@@ -48,7 +48,7 @@ TEST_CASE("up to eight examples at fault are listed, otherwise seven and the rem
 
 TEST_CASE("the report says if no single operation or example is at fault") {
   CHECK(in_words({.operation = "", .examples = {0, 4}}, test::tiny_config()) ==
-        "; every operation is finite, the sum of gradients overflows; in the batch of training "
+        "\n  every operation is finite, the sum of gradients overflows\n  in the batch of training "
         "pairs 1 and 5");
   const std::vector<Example> pairs = {{{4}, {5}}, {{4, 6}, {5, 4}}};
   const TextCodec codec({}, symbol_vocabulary(3), symbol_vocabulary(3));
@@ -94,7 +94,7 @@ TEST_CASE("the report uses the task's names for examples and their parts") {
   Config config;
   config.model_kind = "vision_transformer";
   CHECK(in_words({.operation = "head: exp", .examples = {2, 4}}, config) ==
-        "; first in head: exp; in the batch of training images 3 and 5");
+        "\n  first in head: exp\n  in the batch of training images 3 and 5");
 }
 
 /// The origin in a step with the batches (3 1) of epoch 0 and (2 0) of epoch 1. Their losses are
