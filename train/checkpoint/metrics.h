@@ -19,6 +19,7 @@ struct TrainMetrics {
   std::uint64_t step = 0;      ///< last step of the interval, from 1
   std::uint64_t epoch = 0;     ///< epoch of that step, from 1
   double loss = 0.0;           ///< mean objective per target token, including label smoothing
+  double smoothing = 0.0;      ///< the part of `loss` that label smoothing adds
   double perplexity = 0.0;     ///< exp of the mean -log p(token), without label smoothing
   double learning_rate = 0.0;  ///< at the last step
   double gradient_norm = 0.0;  ///< at the last step, before clipping

@@ -18,11 +18,11 @@
 #include <system_error>
 #include <utility>
 
+#include "data/io/memory.h"
 #include "data/io/utf8.h"
 #include "train/base/error.h"
 #include "train/base/format.h"
 #include "train/checkpoint/run_directory.h"
-#include "train/system/memory.h"
 #include "train/system/standard_streams.h"
 
 namespace tapestry {
@@ -252,8 +252,8 @@ std::optional<StepSpeed> Progress::metrics(const TrainMetrics& m) {
   report(fmt::format("step {:>{}}/{}  epoch {}  loss {}  lr {:.2e}  "
                      "gradient {}  {}  {} left",
                      m.step, std::to_string(total_steps_).size(), total_steps_, m.epoch,
-                     format_value(m.loss, 4), m.learning_rate, format_value(m.gradient_norm, 3),
-                     speed(), format_duration(left)),
+                     format_value(m.loss - m.smoothing, 4), m.learning_rate,
+                     format_value(m.gradient_norm, 3), speed(), format_duration(left)),
          {{"event", "step"},
           {"step", m.step},
           {"epoch", m.epoch},

@@ -66,6 +66,12 @@ std::optional<RunEnd> agree_to_end(const Interruptions& interruptions, const Tra
   return end;
 }
 
+/// The part of a loss that label smoothing adds to the cross entropy; exactly 0 without smoothing,
+/// although the two differ by rounding.
+double smoothing_part(double loss, double cross_entropy, const Config& config) {
+  return config.train.label_smoothing > 0 ? loss - cross_entropy : 0.0;
+}
+
 }  // namespace
 
 Trainer::Trainer(Config config, const Corpus& corpus, RunDirectory& directory, Progress& progress,
@@ -242,7 +248,10 @@ bool Trainer::train_step() {
   apply_and_record(step);
   report_ = {.learning_rate = step.learning_rate, .gradient_norm = step.gradient_norm};
   if (config_.train.on_nan != OnNan::rollback) state_.nan_steps = 0;
-  progress_.step(state_.step, step.loss.target_tokens, step.loss.mean);
+  const auto tokens = static_cast<double>(step.loss.target_tokens);
+  progress_.step(
+      state_.step, step.loss.target_tokens,
+      step.loss.mean - smoothing_part(step.loss.mean, step.loss.nll_sum / tokens, config_));
   check_divergence(step);
   recorder_.add_digests();
   log_if_due();
@@ -286,10 +295,13 @@ void Trainer::log_if_due() {
 
 void Trainer::log() {
   const auto tokens = static_cast<double>(state_.running.tokens);
+  const double loss = state_.running.loss_sum / tokens;
+  const double cross_entropy = state_.running.nll_sum / tokens;
   const TrainMetrics metrics{.step = state_.step,
                              .epoch = epoch_,
-                             .loss = state_.running.loss_sum / tokens,
-                             .perplexity = std::exp(state_.running.nll_sum / tokens),
+                             .loss = loss,
+                             .smoothing = smoothing_part(loss, cross_entropy, config_),
+                             .perplexity = std::exp(cross_entropy),
                              .learning_rate = report_.learning_rate,
                              .gradient_norm = report_.gradient_norm,
                              .target_tokens = state_.running.tokens};
@@ -421,6 +433,7 @@ std::string in_one_line(std::string finding) {
 
 }  // namespace
 
+/// finding  lines, the second and later ones indented by two spaces
 /// throws  NumericError with train.on_nan: stop, or after more than train.max_nan_steps consecutive
 /// non-finite steps.
 void Trainer::count_non_finite(const std::string& finding) {
@@ -434,7 +447,6 @@ void Trainer::count_non_finite(const std::string& finding) {
     throw NumericError(fmt::format("{}\n  {} consecutive steps, train.max_nan_steps is {}", finding,
                                    state_.nan_steps, max_steps),
                        hint);
-/// finding  lines, the second and later ones indented by two spaces
   }
   progress_.message("warning: " + in_one_line(finding));
 }

@@ -4,8 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -124,6 +126,38 @@ TEST_CASE("train --json prints the events of a run as JSON lines") {
   CHECK(failed.code == 6);
   CHECK(events_of(failed.out).back()["exit_code"] == 6);
   CHECK(contains(failed.err, "error: step "));
+}
+
+TEST_CASE("the printed loss of training excludes label smoothing, as that of validation") {
+  const TinyWorkplace work;
+  for (const std::string smoothing : {"0", "0.3"}) {
+    CAPTURE(smoothing);
+    const std::string out = work.out("train tiny.yaml --fresh train.label_smoothing=" + smoothing);
+    const auto printed = [&](const std::string& line) {
+      const std::size_t begin = out.find(" loss ", out.find("\n" + line));
+      return std::stod(out.substr(begin + 6));
+    };
+    for (const std::string& row : split_lines(work.read("runs/tiny/metrics.csv"))) {
+      if (!contains(row, ",train,")) continue;
+      std::vector<std::string> fields;
+      std::istringstream rest(row);
+      for (std::string field; std::getline(rest, field, ',');) fields.push_back(field);
+      const double loss = std::stod(fields.at(3)), perplexity = std::stod(fields.at(4));
+      const double shown = printed(fmt::format("step {:>2}/12", fields.at(0)));
+      CHECK(shown == doctest::Approx(std::log(perplexity)).epsilon(1e-3));
+      CHECK((std::abs(loss - shown) > 0.01) == (smoothing != "0"));
+    }
+  }
+}
+
+TEST_CASE(
+    "the error about a non-finite step has each finding on its own line, with the whole path") {
+  const Outcome failed = TinyWorkplace().run(
+      "train tiny.yaml 'train.run_dir=a; b' optimizer.kind=sgd schedule.learning_rate=1e30 "
+      "optimizer.clip_norm=0");
+  CHECK(failed.code == 6);
+  check_words(failed.err, {"\n  first in ", "\n  input 1: ", "\n  see a; b/non-finite-step-",
+                           "\n  the weights are from step "});
 }
 
 TEST_CASE("a quiet run prints only warnings and errors, but its log has all lines") {
