@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <regex>
 #include <type_traits>
 
 #include "data/io/near_name.h"
@@ -281,11 +282,11 @@ std::vector<std::string> Domain::words() const {
 }
 
 std::optional<Diagnostic> find_shell_path(std::string_view text) {
+  static const std::regex path(path_pattern);
+  if (std::regex_search(text.begin(), text.end(), path, std::regex_constants::match_continuous)) {
+    return std::nullopt;
+  }
   const bool home = text.starts_with('~');
-  const bool variable =
-      text.size() > 1 && text[0] == '$' &&
-      (text[1] == '{' || text[1] == '_' || std::isalpha(static_cast<unsigned char>(text[1])) != 0);
-  if (!home && !variable) return std::nullopt;
   const std::string_view name = text.substr(0, text.find('/'));
   return Diagnostic{
       .message = fmt::format("expected a path, found {}, whose {} only a shell expands",

@@ -162,6 +162,9 @@ class Domain {
   Any set_;
 };
 
+/// A regular expression (ECMAScript) of texts that do not begin with `~` or `$NAME`.
+inline constexpr const char* path_pattern = R"(^(?!~|\$[A-Za-z_{]))";
+
 /// The error for a path that begins with `~` or `$NAME`, which a config does not expand; nullopt
 /// for other paths. A file of this name can be written as `./~name`.
 std::optional<Diagnostic> find_shell_path(std::string_view text);

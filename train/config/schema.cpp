@@ -62,10 +62,9 @@ Json to_schema(const Flag&) { return {{"type", "boolean"}}; }
 /// 2020 as a number.
 Json to_schema(const Text&) { return {{"type", {"string", "number", "boolean"}}}; }
 
-/// A text that is no path of a shell, see find_shell_path().
 Json to_schema(const FilePath&) {
   Json schema = to_schema(Text());
-  schema["pattern"] = R"(^(?!~|\$[A-Za-z_{]))";
+  schema["pattern"] = path_pattern;
   return schema;
 }
 
