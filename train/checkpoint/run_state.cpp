@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "train/checkpoint/run_state.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -136,9 +138,8 @@ RunState read_run_state(const fs::path& run) {
   attempt(read_log);
   attempt(read_checkpoints);
   attempt(read_lock);
-  std::error_code error;
-  const auto changed = fs::last_write_time(run / "train.log", error);
-  if (!error) state.changed = changed;
+  struct stat log {};  // std::filesystem::last_write_time() fails beyond the year 2262
+  if (::stat((run / "train.log").c_str(), &log) == 0) state.changed = log.st_mtime;
   attempt([](RunState& each) {
     read_config(each);
     read_best(each);

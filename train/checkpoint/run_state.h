@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -33,7 +34,7 @@ struct RunState {
   std::optional<double> best{};  ///< best value of `metric` in metrics.csv
   std::optional<std::uint64_t> best_step{};
   std::string problem{};  ///< the error of a failed run, or why a file could not be read
-  std::filesystem::file_time_type changed{};  ///< last change of train.log
+  std::optional<std::time_t> changed{};  ///< last change of train.log
 };
 
 /// Whether a folder is the directory of a run: it has a config.yaml and a folder `checkpoints`.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <ctime>
 #include <filesystem>
@@ -27,15 +26,10 @@ struct Arguments {
   bool json = false;
 };
 
-std::time_t to_time(std::filesystem::file_time_type time) {
-  return std::chrono::system_clock::to_time_t(
-      std::chrono::time_point_cast<std::chrono::system_clock::duration>(
-          std::chrono::file_clock::to_sys(time)));
-}
-
 std::string when(const RunState& run) {
-  if (run.changed == std::filesystem::file_time_type{}) return "";
-  return fmt::format("{:%Y-%m-%d %H:%M}", fmt::localtime(to_time(run.changed)));
+  std::tm local{};
+  if (!run.changed || ::localtime_r(&*run.changed, &local) == nullptr) return "";
+  return fmt::format("{:%Y-%m-%d %H:%M}", local);
 }
 
 std::string best(const RunState& run) {

@@ -185,7 +185,7 @@ TEST_CASE("non-finite pixels, and labels that are not words, are rejected") {
   }
   const std::vector<std::string> range{"2:", "in field 2", "data.pixel_maximum (255)", "float32",
                                        "the largest possible value"};
-  for (const std::string field : {"1e308", "1e400", "-1e42"}) {
+  for (const std::string field : {"1e308", "1.9e302", "1e400", "-1e42"}) {
     tables.push_back({"0,1,b\n0," + field + ",a\n", range});
   }
   images.check_rejected_tables(tables);

@@ -90,6 +90,7 @@ TEST_CASE("words with the same index are below each other") {
 TEST_CASE("a time is printed in UTC, and as unknown if it is out of range") {
   CHECK(format_time(0) == "1970-01-01T00:00:00Z");
   CHECK(format_time(1'767'323'045) == "2026-01-02T03:04:05Z");
+  CHECK(format_time(10'413'792'000) == "2300-01-01T00:00:00Z");  // more nanoseconds than 2^63
   CHECK(format_time(std::numeric_limits<std::time_t>::max()) == "unknown time");
 }
 

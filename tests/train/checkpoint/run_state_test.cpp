@@ -2,8 +2,10 @@
 #include "train/checkpoint/run_state.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -99,6 +101,18 @@ TEST_CASE("pipes and huge files in a run directory are reported as problems and 
   CHECK(contains(read_run_state(run).problem, "found 1099511627776 bytes, expected at most"));
   REQUIRE(::mkfifo((run / ".lock").c_str(), 0600) == 0);
   CHECK_FALSE(is_locked(run));
+}
+
+TEST_CASE("the last change of a run may be in the year 2300") {
+  const TemporaryFolder folder;
+  const fs::path run = make_run(folder / "run", stamp + "step 20/40\n");
+  CHECK(read_run_state(run).changed > 0);
+  constexpr std::time_t year_2300 = 10'413'792'000;
+  const timespec times[2] = {{year_2300, 0}, {year_2300, 0}};
+  REQUIRE(::utimensat(AT_FDCWD, (run / "train.log").c_str(), times, 0) == 0);
+  struct stat log {};
+  REQUIRE(::stat((run / "train.log").c_str(), &log) == 0);
+  if (log.st_mtime == year_2300) CHECK(read_run_state(run).changed == year_2300);
 }
 
 TEST_CASE("the best value of a run is the best finite value of its train.best_metric") {
