@@ -28,11 +28,11 @@ Tensor copy_input(const Tensor& input) {
 }
 
 /// The inputs that require a gradient, named by their index.
-std::vector<NamedTensor> gradient_leaves(const std::vector<Tensor>& inputs) {
-  std::vector<NamedTensor> leaves;
+/// The indices of the inputs that require a gradient.
+std::vector<std::size_t> gradient_leaves(const std::vector<Tensor>& inputs) {
+  std::vector<std::size_t> leaves;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].defined() && inputs[i].requires_grad())
-      leaves.push_back({std::to_string(i), inputs[i]});
+    if (inputs[i].defined() && inputs[i].requires_grad()) leaves.push_back(i);
   }
   return leaves;
 }
@@ -94,10 +94,13 @@ std::vector<FaultyInput> OperationCheck::wrong_inputs(const Call& call,
     };
     Objectives objectives(function, options.seed);
     objectives.mask_zero_gradients(0, call.dy);
-    for (GradcheckRow& row :
-         gradcheck_detail::check(objectives, gradient_leaves(call.inputs), options)) {
-      if (row.verdict != GradcheckVerdict::wrong) continue;
-      wrong.push_back({.input = std::stoul(row.name), .row = std::move(row)});
+    const std::vector<std::size_t> leaves = gradient_leaves(call.inputs);
+    std::vector<NamedTensor> tensors;
+    for (const std::size_t i : leaves) tensors.push_back({std::to_string(i), call.inputs[i]});
+    auto rows = gradcheck_detail::check(objectives, tensors, options);  // a row for each leaf
+    for (std::size_t k = 0; k < rows.size(); ++k) {
+      if (rows[k].verdict != GradcheckVerdict::wrong) continue;
+      wrong.push_back({.input = leaves[k], .row = std::move(rows[k])});
     }
   } catch (const Error&) {  // for instance an operation with state, which cannot run separately
   }
