@@ -16,7 +16,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 wanted=95  # % of the lines of autograd/ and of layers/, and of the branches of the readers
 readers='(data|train/config|train/checkpoint)/'
-readers+='|train/(checkpoint|metrics_reader|resume_policy|training_state)\.(h|cpp)$'
 build=.build/coverage
 counts=$build/coverage.json
 
