@@ -15,4 +15,6 @@ namespace {
 
 }  // namespace
 
-int main(int argc, char** argv) { return tapestry::run_program(argc, argv, {.name = "tapestry"}); }
+int main(int argc, char** argv) {
+  tapestry::end_process(tapestry::run_program(argc, argv, {.name = "tapestry"}));
+}

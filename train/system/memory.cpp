@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <new>
@@ -47,6 +48,21 @@ void set_out_of_memory_exit_code(int code) {
   previous_handler = std::set_terminate(terminate);
 }
 
+namespace {
+
+bool has_limited_address_space() {
+  rlimit address_space{};
+  return ::getrlimit(RLIMIT_AS, &address_space) == 0 && address_space.rlim_cur != RLIM_INFINITY;
+}
+
+}  // namespace
+
+void end_process(int code) {
+  if (!has_limited_address_space()) std::exit(code);
+  std::fflush(nullptr);
+  std::_Exit(code);
+}
+
 void prepare_threads_for_limits() {
   constexpr std::size_t min_stack = std::size_t{1} << 20;
   pthread_attr_t attributes;
@@ -57,9 +73,7 @@ void prepare_threads_for_limits() {
     ::pthread_setattr_default_np(&attributes);
     ::pthread_attr_destroy(&attributes);
   }
-  rlimit address_space{};
-  ::getrlimit(RLIMIT_AS, &address_space);
-  if (address_space.rlim_cur != RLIM_INFINITY) ::mallopt(M_ARENA_MAX, 1);
+  if (has_limited_address_space()) ::mallopt(M_ARENA_MAX, 1);
 }
 
 }  // namespace tapestry

@@ -217,6 +217,19 @@ TEST_CASE("running out of memory soon after the program is loaded ends with exit
   }
 }
 
+TEST_CASE("the program ends even if threads of OpenBLAS lack address space") {
+  if (!limits_can_be_tried()) return;
+  const TrainedWorkplace work;
+  const char* const threads = "OPENBLAS_NUM_THREADS=4";
+  const std::string large = "train tiny.yaml --fresh model.d_model=1024 model.d_ff=16384";
+  for (const std::uint64_t limit : {160, 200, 240}) {
+    CAPTURE(limit);
+    const std::uint64_t kilobytes = 1024 * limit;
+    CHECK(run_in_kilobytes(kilobytes, work, "inspect runs/tiny", threads).code == 0);
+    CHECK(run_in_kilobytes(kilobytes, work, large, threads).code == 8);
+  }
+}
+
 TEST_CASE("training reports threads that cannot be started and continues with the others") {
   if (!limits_can_be_tried()) return;
   const TrainedWorkplace reference;
