@@ -43,17 +43,17 @@ struct RankedExample {
 
 /// set  not empty
 std::vector<RankedExample> find_greatest_losses(const TrainedModel& trained,
-                                                const std::vector<Example>& set,
+                                                const EvaluationSet& set,
                                                 const Arguments& arguments) {
   const auto mean = [](const ExampleLoss& loss) { return loss.mean(); };
   const auto sum = [](const ExampleLoss& loss) { return loss.sum; };
   const auto losses = greatest_losses(
-      example_losses(*trained.model, set, trained.config.train.batch_size,
+      example_losses(*trained.model, set.examples, trained.config.train.batch_size,
                      batch_rules(trained.config, trained.codec.target_vocabulary().size())),
       arguments.examples, arguments.by == "sum" ? +sum : +mean);
   if (const ExampleLoss& greatest = losses.front(); !std::isfinite(greatest.sum)) {
     reject_non_finite(*trained.model,
-                      inference_batch(find_task(trained.config), set[greatest.example]),
+                      inference_batch(find_task(trained.config), set.examples[greatest.example]),
                       fmt::format("{}: example {}", arguments.set, greatest.example + 1));
   }
   std::vector<std::size_t> indices;
@@ -143,12 +143,13 @@ void print_json(const std::vector<RankedExample>& ranked, const ModelOrigin& ori
 /// The set that the arguments name.
 ///
 /// throws  UsageError if it has no examples
-const std::vector<Example>& chosen_set(const Corpus& corpus, const std::string& name) {
-  const std::vector<Example>& set = held_out_set(corpus, name);
-  if (!set.empty()) return set;
+EvaluationSet chosen_set(const TrainedModel& trained, const Corpus& corpus,
+                         const std::string& name) {
+  EvaluationSet set = held_out_set(trained, corpus, name);
+  if (!set.examples.empty()) return set;
   const char* other = name == test_name ? validation_name : test_name;
   throw UsageError(fmt::format("found no {} examples, expected at least one", name),
-                   held_out_set(corpus, other).empty()
+                   held_out_set(trained, corpus, other).examples.empty()
                        ? fmt::format("name a file, such as data.{}_text=more.txt", name)
                        : fmt::format("use --set {}, the other held-out set of the run", other));
 }
@@ -159,7 +160,7 @@ void run(const Arguments& arguments) {
   Corpus corpus = load_corpus_for(trained, DataUse::scores, arguments.overrides);
   corpus.clear_training();  // the training set is not used and may no longer fit the model
   require_fitting_examples(corpus, trained.config);
-  const std::vector<Example>& set = chosen_set(corpus, arguments.set);
+  const EvaluationSet set = chosen_set(trained, corpus, arguments.set);
   const std::vector<RankedExample> ranked = find_greatest_losses(trained, set, arguments);
   if (arguments.json) {
     announce(origin);
@@ -168,7 +169,7 @@ void run(const Arguments& arguments) {
   }
   const Task& task = find_task(trained.config);
   fmt::print("{}\n{}: the {} of {} {} with the greatest loss\n", origin.in_words(), arguments.set,
-             format_count(ranked.size()), format_count(set.size()),
+             format_count(ranked.size()), format_count(set.examples.size()),
              task.words(trained.config).examples);
   for (std::size_t i = 0; i < ranked.size(); ++i) {
     print_text(ranked[i], i + 1, task, trained.config);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
+#include <span>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -33,18 +35,14 @@ struct Arguments {
   bool json = false;
 };
 
-/// The first examples with the model's outputs. Takes references from the text of the file if it is
-/// available, since tokens do not preserve unknown words.
-std::vector<ShownExample> shown_examples(const TrainedModel& trained, std::vector<Example> examples,
-                                         const std::vector<std::string>& texts, std::size_t count) {
-  examples.resize(std::min(count, examples.size()));
-  if (examples.empty()) return {};
-  auto shown = find_task(trained.config).answers().show(trained, examples);
-  const bool lowercase = trained.config.data.words.lowercase;
-  for (std::size_t i = 0; i < std::min(shown.size(), texts.size()); ++i) {
-    shown[i].expected = lowercase ? lowercase_european(texts[i]) : texts[i];
-  }
-  return shown;
+/// The first examples of the test or else validation set, with the model's outputs.
+std::vector<ShownExample> first_examples(const TrainedModel& trained, const Corpus& corpus,
+                                         std::size_t count) {
+  const char* name = corpus.test.empty() ? validation_name : test_name;
+  const EvaluationSet set = held_out_set(trained, corpus, name);
+  std::vector<std::size_t> indices(std::min(count, set.examples.size()));
+  std::iota(indices.begin(), indices.end(), std::size_t{0});
+  return show_examples(trained, set, indices);
 }
 
 // ---- Output
@@ -77,13 +75,14 @@ void print_text(const TrainedModel& trained, const ModelOrigin& origin,
   }
 }
 
-Json to_json(const SetScores& set) {
+/// The perplexity of labels and classes says nothing beyond their loss.
+Json to_json(const SetScores& set, const Task& task) {
   Json json = {{"examples", set.scores.sentences},
                {"labels", set.scores.tokens},
-               {"loss", set.scores.loss},
-               {"perplexity", set.scores.perplexity},
-               {"accuracy", set.scores.token_accuracy},
-               {"unknown_tokens", set.unknown}};
+               {"loss", set.scores.loss}};
+  if (!task.layout().labels_are_classes) json["perplexity"] = set.scores.perplexity;
+  json["accuracy"] = set.scores.token_accuracy;
+  json["unknown_tokens"] = set.unknown;
   for (const auto& [name, value] : set.scores.others) json[name] = value;
   return json;
 }
@@ -95,9 +94,10 @@ Json to_json(const TrainedModel& trained, const ModelOrigin& origin,
                {"choice", origin.choice},
                {validation_name, nullptr},
                {test_name, nullptr}};
-  for (const SetScores& set : sets) json[set.name] = to_json(set);
+  const Task& task = find_task(trained.config);
+  for (const SetScores& set : sets) json[set.name] = to_json(set, task);
   json["signatures"] = Json::object();
-  for (const auto& [name, signature] : find_task(trained.config).signatures(trained.config)) {
+  for (const auto& [name, signature] : task.signatures(trained.config)) {
     json["signatures"][name] = signature;
   }
   return json;
@@ -139,12 +139,9 @@ void run(const Arguments& arguments) {
   require_fitting_examples(corpus, trained.config);
   warn_of_skipped(corpus);
   const auto sets = score_held_out_sets(trained, corpus);
-  const bool of_test = !corpus.test.empty();
-  const auto examples = shown_examples(
-      trained, of_test ? corpus.test : corpus.validation,
-      (of_test ? corpus.test_lines : corpus.validation_lines).target_texts, arguments.examples);
+  const auto examples = first_examples(trained, corpus, arguments.examples);
   const Json json = to_json(trained, origin, sets);
-  const char* const set = of_test ? test_name : validation_name;
+  const char* const set = corpus.test.empty() ? validation_name : test_name;
   if (arguments.json) {
     announce(origin);
     print_json(json, set, examples);

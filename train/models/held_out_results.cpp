@@ -303,8 +303,9 @@ bool labels_tokens(const Task& task) {
   return task.layout().labels_are_classes && !task.traits().one_label_per_example;
 }
 
-const std::vector<Example>& held_out_set(const Corpus& corpus, std::string_view set) {
-  return set == test_name ? corpus.test : corpus.validation;
+EvaluationSet held_out_set(const TrainedModel& trained, const Corpus& corpus,
+                           std::string_view set) {
+  return set == test_name ? test_set(corpus, trained.codec) : validation_set(corpus, trained.codec);
 }
 
 HeldOutAccuracy held_out_accuracy(const TrainedModel& trained, const Corpus& corpus,
@@ -345,13 +346,26 @@ std::vector<ExampleLoss> worst_and_spread(const std::vector<ExampleLoss>& losses
   return shown;
 }
 
-std::vector<ReportExample> report_examples(const TrainedModel& trained,
-                                           const std::vector<Example>& set,
+std::vector<ShownExample> show_examples(const TrainedModel& trained, const EvaluationSet& set,
+                                        const std::vector<std::size_t>& indices) {
+  if (indices.empty()) return {};
+  auto shown = find_task(trained.config).answers().show(trained, select(set.examples, indices));
+  if (set.target_texts.empty()) return shown;
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    const std::vector<std::int32_t>& target = set.examples[indices[i]].target;
+    const bool is_known = std::ranges::find(target, unk_id) == target.end();
+    if (is_known && shown[i].output == shown[i].expected) continue;
+    const std::string& text = set.target_texts[indices[i]];
+    shown[i].expected = trained.config.data.words.lowercase ? lowercase_european(text) : text;
+  }
+  return shown;
+}
+
+std::vector<ReportExample> report_examples(const TrainedModel& trained, const EvaluationSet& set,
                                            const std::vector<std::size_t>& indices) {
-  const std::vector<Example> examples = select(set, indices);
-  if (examples.empty()) return {};
+  const std::vector<Example> examples = select(set.examples, indices);
   const Task& task = find_task(trained.config);
-  const std::vector<ShownExample> shown = task.answers().show(trained, examples);
+  const std::vector<ShownExample> shown = show_examples(trained, set, indices);
   std::vector<ReportExample> result;
   for (std::size_t i = 0; i < examples.size(); ++i) {
     ReportExample& example = result.emplace_back();

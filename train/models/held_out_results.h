@@ -92,10 +92,10 @@ struct AttentionSample {
 inline constexpr const char* validation_name = "validation";
 inline constexpr const char* test_name = "test";
 
-/// The examples of a held-out set, which may be empty.
+/// A held-out set of the corpus, which may be empty.
 ///
 /// set  validation_name or test_name
-const std::vector<Example>& held_out_set(const Corpus& corpus, std::string_view set);
+EvaluationSet held_out_set(const TrainedModel& trained, const Corpus& corpus, std::string_view set);
 
 /// Scores at most `max_examples` evenly spaced examples of a held-out set of the corpus.
 HeldOutAccuracy held_out_accuracy(const TrainedModel& trained, const Corpus& corpus,
@@ -106,9 +106,14 @@ HeldOutAccuracy held_out_accuracy(const TrainedModel& trained, const Corpus& cor
 std::vector<ExampleLoss> worst_and_spread(const std::vector<ExampleLoss>& losses,
                                           std::size_t count);
 
+/// The examples with these indices as text, with the model's outputs. References are the texts of
+/// the file, if it has texts: tokens lack unknown words. The reference of an exact match is its
+/// output, even if they differ in spaces. Empty for tasks without outputs: language_model.
+std::vector<ShownExample> show_examples(const TrainedModel& trained, const EvaluationSet& set,
+                                        const std::vector<std::size_t>& indices);
+
 /// The examples with these indices, and the model's outputs for them.
-std::vector<ReportExample> report_examples(const TrainedModel& trained,
-                                           const std::vector<Example>& set,
+std::vector<ReportExample> report_examples(const TrainedModel& trained, const EvaluationSet& set,
                                            const std::vector<std::size_t>& indices);
 
 /// Limits on the attention weights to compute.

@@ -389,13 +389,14 @@ Json weights_json(const std::vector<BlockWeights>& weights) {
 Json held_out_json(const TrainedModel& trained, const Corpus& corpus, const ReportOptions& options,
                    std::vector<std::string>& notes) {
   Json json = Json::object();
-  const std::vector<Example>& all = held_out_set(corpus, options.set);
+  const EvaluationSet set = held_out_set(trained, corpus, options.set);
+  const std::vector<Example>& all = set.examples;
   if (all.empty()) {
     const bool is_test = options.set == test_name;
     const char* other = is_test ? validation_name : test_name;
     notes.push_back(
         fmt::format("held-out examples are left out: the run has no {} set", options.set));
-    if (!held_out_set(corpus, other).empty()) {
+    if (!held_out_set(trained, corpus, other).examples.empty()) {
       notes.back() += fmt::format("\nhint: use --set {} to show its {} set", other, other);
     }
     return json;
@@ -404,7 +405,7 @@ Json held_out_json(const TrainedModel& trained, const Corpus& corpus, const Repo
   const std::vector<ExampleLoss> losses = worst_and_spread(accuracy.losses, options.examples);
   std::vector<std::size_t> indices;
   for (const ExampleLoss& loss : losses) indices.push_back(loss.example);
-  const std::vector<ReportExample> shown = report_examples(trained, all, indices);
+  const std::vector<ReportExample> shown = report_examples(trained, set, indices);
   Json examples = Json::array();
   for (std::size_t i = 0; i < shown.size(); ++i) {
     Json example = to_json(shown[i]);

@@ -117,6 +117,9 @@ TEST_CASE("evaluate shows tokens of sources and outputs, and the text of referen
   const std::string evaluated = work.out("evaluate runs/text");
   CHECK(contains(evaluated, "\n            50.0 % of its tokens are unknown\nsignature   BLEU|"));
   CHECK(evaluated.ends_with("\n" + shown("ein <unk>", output, "a dog")));
+  CHECK(contains(work.out("errors runs/text"), "\n   expected  a dog\n"));
+  work.out("report runs/text");
+  CHECK(contains(work.read("runs/text/report.html"), R"("expected":"a dog")"));
 }
 
 TEST_CASE("evaluate decodes every sentence, regardless of train.exact_match_sequences") {
@@ -139,6 +142,7 @@ TEST_CASE("evaluate reports that a run has no held-out data; a missing set is nu
   CHECK(scores.at("test").is_null());
   CHECK(scores.at("signatures") == json::object());
   CHECK(scores.at("validation").at("accuracy") == 1.0);
+  CHECK_FALSE(scores.at("validation").contains("perplexity"));
   CHECK(work.run("evaluate runs/classes --examples 1")
             .out.ends_with("\n\ninput     it rains again\noutput    no\n"));
   work.out("train images.yaml");
