@@ -52,8 +52,8 @@
 /// may be absent (`Tensor()`): its Gradient is then not needed. An operation with a second
 /// result defines its type, `using Result = ...`, and a member `Result result`, which forward sets
 /// and apply() returns with the output. The results of forward must depend only on its arguments
-/// and on members. `formula` may also be a member function that returns a string with the values of
-/// members.
+/// and on members. `formula` and `derivative` may also be member functions that return strings with
+/// the values of members. `derivative` uses the symbols of `formula`, and defines its others.
 ///
 /// apply() reads the execution context; operations do not. An operation may have
 ///
@@ -256,7 +256,11 @@ Description describe(const Op& op, Recompute recompute) {
   } else if constexpr (requires { std::string(Op::formula); }) {
     description.formula = Op::formula;
   }
-  if constexpr (requires { std::string(Op::derivative); }) description.derivative = Op::derivative;
+  if constexpr (requires { std::string(op.derivative()); }) {
+    description.derivative = op.derivative();
+  } else if constexpr (requires { std::string(Op::derivative); }) {
+    description.derivative = Op::derivative;
+  }
   return description;
 }
 

@@ -35,8 +35,8 @@ struct Relu {
 
 struct Gelu : MapOfInput<Unary::gelu, Binary::gelu_gradient> {
   static constexpr const char* name = "gelu";
-  static constexpr const char* formula = "y = x Φ(x)";
-  static constexpr const char* derivative = "dL/dx = dL/dy · (Φ(x) + x φ(x))";
+  static constexpr const char* formula = "y = x Φ(x), Φ the standard normal distribution function";
+  static constexpr const char* derivative = "dL/dx = dL/dy · (Φ(x) + x Φ′(x))";
 };
 
 struct GeluTanh : MapOfInput<Unary::gelu_tanh, Binary::gelu_tanh_gradient> {
@@ -54,12 +54,12 @@ struct Sigmoid : MapOfOutput<Unary::sigmoid, Binary::sigmoid_gradient> {
 struct Softplus : MapOfInput<Unary::softplus, Binary::softplus_gradient> {
   static constexpr const char* name = "softplus";
   static constexpr const char* formula = "y = log(1 + exp(x))";
-  static constexpr const char* derivative = "dL/dx = dL/dy · σ(x)";
+  static constexpr const char* derivative = "dL/dx = dL/dy / (1 + exp(−x))";
 };
 
 struct Silu : MapOfInput<Unary::silu, Binary::silu_gradient> {
   static constexpr const char* name = "silu";
-  static constexpr const char* formula = "y = x σ(x)";
+  static constexpr const char* formula = "y = x σ(x), σ(x) = 1 / (1 + exp(−x))";
   static constexpr const char* derivative = "dL/dx = dL/dy · σ(x) (1 + x (1 − σ(x)))";
 };
 

@@ -273,10 +273,10 @@ Tensor AttentionCall::weights(const AttentionInputs& inputs) {
 
 struct ScaledDotProduct {
   static constexpr const char* name = "scaled_dot_product_attention";
-  static constexpr const char* formula = "y = softmax(scale · Q Kᵀ + mask) V, head by head";
+  static constexpr const char* formula = "y = P V, P = softmax(scale · Q Kᵀ + mask), head by head";
   static constexpr const char* derivative =
-      "dL/dV = Pᵀ dL/dy, dL/dQ = scale · G K, dL/dK = scale · Gᵀ Q, P the softmax, G = P · (dL/dP "
-      "− Σⱼ P · dL/dP), dL/dP = dL/dy Vᵀ";
+      "dL/dV = Pᵀ dL/dy, dL/dQ = scale · G K, dL/dK = scale · Gᵀ Q, G = P · (dL/dP − Σⱼ P · "
+      "dL/dP), dL/dP = dL/dy Vᵀ";
   AttentionCall call;
 
   Tensor forward(const ForwardContext& context, const Tensor& q, const Tensor& k, const Tensor& v) {
@@ -295,10 +295,10 @@ AttentionCall make_call(const Tensor& q, const AttentionOptions& options) {
 struct AdditiveAttention {
   static constexpr const char* name = "additive_attention";
   static constexpr const char* formula =
-      "y = softmax(scale · wᵀ tanh(qᵢ + kⱼ) + mask) V, head by head";
+      "y = P V, P = softmax(scale · wᵀ tanh(qᵢ + kⱼ) + mask), head by head";
   static constexpr const char* derivative =
-      "dL/dV = Pᵀ dL/dy, P the softmax; q, k and w get the gradient G = P · (dL/dP − Σⱼ P · "
-      "dL/dP) through tanh, dL/dP = dL/dy Vᵀ";
+      "dL/dV = Pᵀ dL/dy; q, k and w get the gradient G = P · (dL/dP − Σⱼ P · dL/dP) through tanh, "
+      "dL/dP = dL/dy Vᵀ";
   AttentionCall call;
 
   Tensor forward(const ForwardContext& context, const Tensor& q, const Tensor& k, const Tensor& v,

@@ -99,10 +99,10 @@ struct Neg {
 
 struct Scale {
   static constexpr const char* name = "scale";
-  static constexpr const char* derivative = "dL/dx = c dL/dy, c the factor of x";
   double factor;
 
   std::string formula() const { return fmt::format("y = {:.6g} x", factor); }
+  std::string derivative() const { return fmt::format("dL/dx = {:.6g} dL/dy", factor); }
 
   Tensor forward(const Tensor& x) { return map_values(Function{Unary::scale, factor}, x); }
   void backward(const Tensor& dy, Gradient dx) const {

@@ -94,17 +94,21 @@ struct Lookup {
 struct IndexSelect : Lookup {
   static constexpr const char* name = "index_select";
   static constexpr const char* formula = "y[…, i, …] = x[…, indexᵢ, …]";
-  static constexpr const char* derivative = "dL/dx[j] = Σ dL/dyᵢ over the i with indexᵢ = j";
+  static constexpr const char* derivative =
+      "dL/dx[…, j, …] = Σ dL/dy[…, i, …] over the i with indexᵢ = j";
 };
 
 struct Embedding : Lookup {
   static constexpr const char* name = "embedding";
-  static constexpr const char* derivative =
-      "dL/dW[id] = c Σ dL/dyᵢ over the positions i of id, c the factor of W; 0 for padding";
 
-  std::string formula() const {
-    return scale == 1.0 ? "yᵢ = W[idᵢ]" : fmt::format("yᵢ = {:.6g} · W[idᵢ]", scale);
+  std::string formula() const { return fmt::format("yᵢ = {}W[idᵢ]", factor()); }
+  std::string derivative() const {
+    const char* padding = padding_id ? ", 0 for padding" : "";
+    return fmt::format("dL/dW[j] = {}Σ dL/dyᵢ over the i with idᵢ = j{}", factor(), padding);
   }
+
+ private:
+  std::string factor() const { return scale == 1.0 ? "" : fmt::format("{:.6g} · ", scale); }
 };
 
 }  // namespace
@@ -141,7 +145,7 @@ using Positions = std::vector<std::size_t, kernels::PoolAllocator<std::size_t>>;
 struct Gather {
   static constexpr const char* name = "gather";
   static constexpr const char* formula = "y[i] = x[indexᵢ] along an axis";
-  static constexpr const char* derivative = "dL/dx[j] = Σ dL/dyᵢ over the i with indexᵢ = j";
+  static constexpr const char* derivative = "dL/dx[j] = Σ dL/dy[i] over the i with indexᵢ = j";
   Positions positions;  // position in x of each element of the result
   Shape shape;          // shape of the result
   std::size_t axis;
@@ -387,8 +391,8 @@ struct PaddedLayout {
 
 struct PackPadded {
   static constexpr const char* name = "pack_padded";
-  static constexpr const char* formula = "y = the vectors of all sequences, without padding";
-  static constexpr const char* derivative = "dL/dx = dL/dy at positions of sequences, 0 in padding";
+  static constexpr const char* formula = "y = x without the padding of its sequences";
+  static constexpr const char* derivative = "dL/dx = dL/dy, 0 in the padding";
   PaddedLayout layout;
 
   Tensor forward(const Tensor& x) {
@@ -406,7 +410,7 @@ struct PackPadded {
 
 struct PadPacked {
   static constexpr const char* name = "pad_packed";
-  static constexpr const char* formula = "y = the sequences with padding, which is 0";
+  static constexpr const char* formula = "y = x with its sequences padded by 0";
   static constexpr const char* derivative = "dL/dx = dL/dy without padding";
   PaddedLayout layout;
 

@@ -110,9 +110,6 @@ const kernels::LogSumExp<T>* as_log_sums(std::span<const T> pairs) {
 
 struct CrossEntropy {
   static constexpr const char* name = "cross_entropy";
-  static constexpr const char* derivative =
-      "dL/dlogits = (softmax(logits) − onehot(label)) / n, with smoothing − α/V and (1 − α) "
-      "onehot; 0 without a label";
   Targets targets;
   using Result = double;
   Result result = 0.0;  // sum of -log p(target)
@@ -125,8 +122,14 @@ struct CrossEntropy {
                                       targets.normalizer())
                         : fmt::format(
                               "L = 1/n Σₜ ((1 − α) lₜ[labelₜ] + α/V Σⱼ lₜ[j]), l = −log "
-                              "softmax(logits), n = {}, α = {}",
-                              targets.normalizer(), alpha);
+                              "softmax(logits), n = {}, α = {}, V = {}",
+                              targets.normalizer(), alpha, targets.problem().vocabulary);
+  }
+  std::string derivative() const {
+    return targets.problem().label_smoothing == 0.0
+               ? "dL/dlogitsₜ = (softmax(logitsₜ) − onehot(labelₜ)) / n, 0 where ignored"
+               : "dL/dlogitsₜ = (softmax(logitsₜ) − (1 − α) onehot(labelₜ) − α/V) / n, 0 where "
+                 "ignored";
   }
 
   Tensor forward(const Tensor& x) {
@@ -200,7 +203,7 @@ struct LinearCrossEntropy {
   static constexpr const char* formula =
       "L = cross entropy of x Wᵀ + b, without storing all logits";
   static constexpr const char* derivative =
-      "dL/dx = G W, dL/dW = Gᵀ x, dL/db = Σ G, G the gradient of x Wᵀ + b";
+      "dL/dx = G W, dL/dW = Gᵀ x, dL/db = Σ G, G = dL/d(x Wᵀ + b)";
   Targets targets;
   using Result = double;
   Result result = 0.0;              // sum of -log p(target)
@@ -270,7 +273,7 @@ struct MeanSquaredError {
   static constexpr const char* name = "mean_squared_error";
   static constexpr const char* formula = "L = 1/n Σᵢ (predictionᵢ − targetᵢ)²";
   static constexpr const char* derivative =
-      "dL/dprediction = 2 (prediction − target) / n, dL/dtarget the negative of it";
+      "dL/dprediction = 2 (prediction − target) / n, dL/dtarget = −dL/dprediction";
   Tensor difference{};
 
   Tensor forward(const Tensor& prediction, const Tensor& target) {
@@ -320,7 +323,8 @@ namespace {
 
 struct BinaryCrossEntropy {
   static constexpr const char* name = "binary_cross_entropy_with_logits";
-  static constexpr const char* formula = "L = −1/n Σᵢ (tᵢ log σ(zᵢ) + (1 − tᵢ) log(1 − σ(zᵢ)))";
+  static constexpr const char* formula =
+      "L = −1/n Σᵢ (tᵢ log σ(zᵢ) + (1 − tᵢ) log(1 − σ(zᵢ))), σ the sigmoid";
   static constexpr const char* derivative = "dL/dz = (σ(z) − t) / n, dL/dt = −z / n";
   Tensor logits{}, target{};
 

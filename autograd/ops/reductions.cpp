@@ -47,8 +47,8 @@ namespace {
 
 struct Mean {
   static constexpr const char* name = "mean";
-  static constexpr const char* formula = "y = mean of x over some axes";
-  static constexpr const char* derivative = "dL/dx = dL/dy / n, for n values of each mean";
+  static constexpr const char* formula = "y = 1/n Σ x over some axes, of n values each";
+  static constexpr const char* derivative = "dL/dx = dL/dy / n, for each value of the mean";
   AxisSet axes;
   bool keep_dims;
 

@@ -37,9 +37,8 @@ struct Arguments {
 
 /// The first examples of the test or else validation set, with the model's outputs.
 std::vector<ShownExample> first_examples(const TrainedModel& trained, const Corpus& corpus,
-                                         std::size_t count) {
-  const char* name = corpus.test.empty() ? validation_name : test_name;
-  const EvaluationSet set = held_out_set(trained, corpus, name);
+                                         const char* set_name, std::size_t count) {
+  const EvaluationSet set = held_out_set(trained, corpus, set_name);
   std::vector<std::size_t> indices(std::min(count, set.examples.size()));
   std::iota(indices.begin(), indices.end(), std::size_t{0});
   return show_examples(trained, set, indices);
@@ -77,9 +76,8 @@ void print_text(const TrainedModel& trained, const ModelOrigin& origin,
 
 /// The perplexity of labels and classes says nothing beyond their loss.
 Json to_json(const SetScores& set, const Task& task) {
-  Json json = {{"examples", set.scores.sentences},
-               {"labels", set.scores.tokens},
-               {"loss", set.scores.loss}};
+  Json json = {
+      {"examples", set.scores.sentences}, {"labels", set.scores.tokens}, {"loss", set.scores.loss}};
   if (!task.layout().labels_are_classes) json["perplexity"] = set.scores.perplexity;
   json["accuracy"] = set.scores.token_accuracy;
   json["unknown_tokens"] = set.unknown;
@@ -139,9 +137,9 @@ void run(const Arguments& arguments) {
   require_fitting_examples(corpus, trained.config);
   warn_of_skipped(corpus);
   const auto sets = score_held_out_sets(trained, corpus);
-  const auto examples = first_examples(trained, corpus, arguments.examples);
-  const Json json = to_json(trained, origin, sets);
   const char* const set = corpus.test.empty() ? validation_name : test_name;
+  const auto examples = first_examples(trained, corpus, set, arguments.examples);
+  const Json json = to_json(trained, origin, sets);
   if (arguments.json) {
     announce(origin);
     print_json(json, set, examples);

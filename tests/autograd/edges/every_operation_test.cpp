@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -55,13 +56,46 @@ class Formulas : public TapeObserver {
     CHECK_FALSE(call.formula.empty());
     CHECK_FALSE(call.derivative.empty());
     of[call.operation] = call.formula;
+    derivative_of[call.operation] = call.derivative;
   }
   void backward_ran(const GradientSlot&, const Tensor&) override {}
   bool splits_fused() const override { return splits; }
 
-  std::map<std::string, std::string> of;
+  std::map<std::string, std::string> of, derivative_of;
   bool splits = false;
 };
+
+/// The Latin words and Greek letters of a formula, without subscripts and accents. `dL/dx` is x.
+std::set<std::string> symbols_of(std::string text) {
+  text = std::regex_replace(text, std::regex("dL/d"), " ");
+  const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
+  std::set<std::string> symbols;
+  for (std::size_t i = 0, end = 0; i < text.size(); i = std::max(end, i + 1)) {
+    const bool greek = text[i] == '\xCE' || text[i] == '\xCF';
+    end = greek ? i + 2 : i;
+    while (!greek && end < text.size() && (is_letter(text[end]) || text[end] == '_')) ++end;
+    if (end > i) symbols.insert(text.substr(i, end - i));
+  }
+  return symbols;
+}
+
+/// The symbols of a derivative that neither it nor the formula defines.
+std::set<std::string> undefined_symbols(const std::string& formula, const std::string& derivative) {
+  static const std::set<std::string> known{
+      "Σ",        "i",        "j",       "k",       "sign",  "sin",   "cos",    "mean",
+      "onehot",   "softmax",  "and",     "are",     "at",    "axes",  "angles", "broadcast",
+      "by",       "chosen",   "each",    "else",    "equal", "first", "for",    "get",
+      "gets",     "gradient", "half",    "if",      "in",    "input", "is",     "its",
+      "negative", "of",       "over",    "padding", "part",  "sum",   "summed", "the",
+      "they",     "through",  "ignored", "value",   "where", "with",  "without"};
+  const std::set<std::string> defined = symbols_of(formula);
+  std::set<std::string> undefined;
+  for (const std::string& symbol : symbols_of(derivative)) {
+    const bool here = std::regex_search(derivative, std::regex("(^|[ ,;])" + symbol + " = "));
+    if (!known.contains(symbol) && !defined.contains(symbol) && !here) undefined.insert(symbol);
+  }
+  return undefined;
+}
 
 /// The largest relative error of the operation's gradients; infinite if one is inconclusive.
 double gradient_error_of(const OperationCase& operation) {
@@ -253,15 +287,36 @@ TEST_CASE("every operation reports its formula and its derivative to an observer
   CHECK(contains(formulas.of["linear"], "Wᵀ"));
 }
 
+TEST_CASE("every symbol of a derivative is defined in it or in the formula") {
+  CHECK(undefined_symbols("y = −2 x", "dL/dx = c dL/dz, c the factor of x") ==
+        std::set<std::string>{"c", "factor", "z"});
+  Formulas formulas;
+  const auto run = [&](const OperationCase& operation) {
+    const Tape tape(&formulas);
+    operation.run(leaves_of(operands_of(operation, DType::float64)));
+    for (const auto& [name, formula] : formulas.of) {
+      const std::string derivative = formulas.derivative_of.at(name);
+      CAPTURE(name);
+      CAPTURE(formula);
+      CAPTURE(derivative);
+      for (const std::string& symbol : undefined_symbols(formula, derivative)) FAIL_CHECK(symbol);
+    }
+    formulas.of.clear();
+  };
+  for_every_operation(2, {4}, run);
+}
+
 TEST_CASE("the formula of an operation contains the values of its attributes") {
   Formulas formulas;
   const Tensor x = Tensor::full({3, 4}, 0.5, DType::float64).set_requires_grad(true);
   const Tape tape(&formulas);
   scale(x, -2.5);
   CHECK(formulas.of["scale"] == "y = -2.5 x");
+  CHECK(formulas.derivative_of["scale"] == "dL/dx = -2.5 dL/dy");
   const Ids ids({2}, {0, 1}), labels({3}, {0, 1, 2});
   embedding(x, ids, std::nullopt, 3.0);
   CHECK(contains(formulas.of["embedding"], "3 · W"));
+  CHECK(contains(formulas.derivative_of["embedding"], "3 · Σ"));
   embedding(x, ids);
   CHECK(formulas.of["embedding"] == "yᵢ = W[idᵢ]");
   cross_entropy(x, labels, {});
