@@ -4,11 +4,11 @@
 const runs = data.runs;
 const color = (i) => `var(--c${i % 8})`;
 const rate = (x) => (x == null ? 'not finite' : `${Number((100 * x).toFixed(2))} %`);
-/** Whether the labels of a run are tokens. The labels of classifiers are whole examples. */
-const hasTokens = (run) => (run.targets || 'tokens') === 'tokens';
+/** The kinds of models in the order of the runs; null if the config of a run is unknown. */
+const kinds = [...new Set(runs.map((run) => run.kind ?? null))];
 /** "Target tokens per second", or "Images per second" for classifiers of images. */
-function speedTitle() {
-  const targets = new Set(runs.map((run) => run.targets || 'tokens'));
+function speedTitle(runsOfChart) {
+  const targets = new Set(runsOfChart.map((run) => run.targets || 'tokens'));
   if (targets.size > 1) return 'Targets per second';
   const [name] = targets;
   return name === 'tokens' ? 'Target tokens per second'
@@ -25,7 +25,7 @@ const titles = {
   chrf: ['chrF', short],
   learning_rate: ['Learning rate', short],
   gradient_norm: ['Gradient norm', short],
-  target_tokens_per_second: [speedTitle(), short],
+  target_tokens_per_second: [speedTitle(runs), short],
   step_seconds: ['Seconds per step', short],
   memory_bytes: ['Memory', (x) => `${short(x / 1e6)} MB`],
 };
@@ -37,22 +37,31 @@ const titleOf = (name) => (Object.hasOwn(titles, name) ? titles[name] : [name, s
 /** Curves that are not smoothed: they have no noise from single batches. */
 const exactCurves = ['learning_rate', 'memory_bytes', 'token_accuracy'];
 
-/** Whether to show a curve of a run. The perplexity of a classifier says nothing beyond its loss. */
-const isShown = (run, curve) => curve.name !== 'perplexity' || hasTokens(run);
+/** Curves that are compared between runs of all kinds. */
+const commonCurves = ['learning_rate', 'step_seconds', 'memory_bytes'];
 
-/** The series of all runs and groups, by name of the curve. */
-function seriesByName() {
-  const byName = new Map();
-  const add = (curve, series) => {
+/** Whether to show a curve of a run. The perplexity of labels says nothing beyond their loss. */
+const isShown = (run, curve) => curve.name !== 'perplexity' || metricOf(run) === 'perplexity' ||
+  ((run.targets || 'tokens') === 'tokens' && !run.labels_tokens);
+
+/** The charts {name, kind, series} of all runs and groups. The loss of a classifier and the loss of
+ * a translator cannot be compared: each kind has its own charts. `kind` is undefined if the chart is
+ * for all runs. */
+function findCharts() {
+  const byKey = new Map();
+  const add = (run, curve, series) => {
+    const isCommon = kinds.length === 1 || commonCurves.includes(curve.name);
+    const kind = isCommon ? undefined : run.kind ?? null, key = `${curve.name}\n${kind}`;
     const all = {raw: points(curve.steps, curve.values), dashed: curve.validation, ...series};
-    byName.set(curve.name, [...(byName.get(curve.name) || []), all]);
+    if (!byKey.has(key)) byKey.set(key, {name: curve.name, kind, series: []});
+    byKey.get(key).series.push(all);
   };
   const grouped = new Set(data.groups.flatMap((g) => g.runs));
   const partOf = (curve) => (curve.validation ? 'validation' : 'training');
   runs.forEach((run, i) => run.curves.forEach((curve) => {
     if (!isShown(run, curve)) return;
     const exact = curve.validation || exactCurves.includes(curve.name);
-    add(curve, {
+    add(run, curve, {
       run: i,
       grouped: grouped.has(i),
       color: color(runs.length === 1 && curve.validation ? 1 : i),
@@ -64,25 +73,34 @@ function seriesByName() {
   data.groups.forEach((group) => group.curves.forEach((curve) => {
     if (!isShown(runs[group.runs[0]], curve)) return;
     const first = group.runs[0], seeds = group.runs.length;
-    add(curve, {
+    add(runs[first], curve, {
       band: true,
       color: color(first),
       raw: points(curve.steps, curve.values).map((p, i) => ({...p, deviation: curve.deviation[i]})),
       label: `${settingText(first) || namesOf(group)}, mean of ${seeds} seeds, ${partOf(curve)}`,
     });
   }));
-  return byName;
+  return [...byKey.values()];
+}
+
+/** Title and number format of a chart: "Loss", or "Loss, classifier" beside other kinds. */
+function chartTitle({name, kind}) {
+  const [title, format] = titleOf(name);
+  if (kind === undefined) return [title, format];
+  const isSpeed = name === 'target_tokens_per_second';
+  const own = isSpeed ? speedTitle(runs.filter((run) => (run.kind ?? null) === kind)) : title;
+  return [`${own}, ${kind ?? 'unknown kind'}`, format];
 }
 
 /** The charts in the order of `titles`, then charts of other names: large ones of the loss and the
  * metrics that choose the best step, small ones of the rest, and a line for values that never
  * change. */
-function makeCharts(byName) {
+function makeCharts(charts) {
   const order = Object.keys(titles), metrics = new Set(['loss', ...runs.map(metricOf)]);
-  const place = ([name]) => (order.includes(name) ? order.indexOf(name) : order.length);
+  const place = ({name}) => (order.includes(name) ? order.indexOf(name) : order.length);
   const large = [], small = [], constants = [];
-  for (const [name, series] of [...byName].sort((a, b) => place(a) - place(b))) {
-    const [title, format] = titleOf(name), isMain = metrics.has(name);
+  for (const chart of [...charts].sort((a, b) => place(a) - place(b))) {
+    const {name, series} = chart, [title, format] = chartTitle(chart), isMain = metrics.has(name);
     const values = new Set(series.flatMap((s) => s.raw.map((p) => p.y)));
     const [value] = values;
     if (values.size === 1 && value != null && !isMain) constants.push(`${title} ${format(value)}`);
@@ -96,18 +114,20 @@ function makeCharts(byName) {
 }
 
 /** Explanations of curves whose titles are not enough. */
-function curveNotes(byName) {
-  const trainingAccuracy = byName.get('token_accuracy')?.some((series) => !series.dashed);
+function curveNotes(charts) {
+  const has = (wanted) => charts.some(({name}) => name === wanted);
+  const trainingAccuracy = charts.some(({name, series}) =>
+    name === 'token_accuracy' && series.some(({dashed}) => !dashed));
   return [
     quiet('Faint lines: values before smoothing. Red crosses: non-finite values. ',
       data.groups.length ? 'Bands: mean and standard deviation over seeds.' : null),
-    byName.has('training_objective') ? quiet(
+    has('training_objective') ? quiet(
       'Losses exclude label smoothing, so training and validation can be compared. Training ' +
       'minimizes the training objective, which includes it.') : null,
     trainingAccuracy ? quiet(
       'Training accuracy: on a fixed sample of training examples, at each validation, without ' +
       'dropout.') : null,
-    byName.has('step_seconds') ? quiet(
+    has('step_seconds') ? quiet(
       'Speed: over the steps since the previous log line or validation, without validations, ' +
       'saves and reports.') : null,
   ];
@@ -119,7 +139,7 @@ function curvesSection() {
   // Do not smooth a curve of few points: the average would lag behind the curve.
   view.smoothing = Math.max(0, ...lengths) < 25 ? 0 : 0.6;
   view.means = data.groups.length > 0;
-  const byName = seriesByName();
+  const charts = findCharts();
   const smooth = () => { view.smoothing = Number(slider.value); drawCharts(); };
   const slider = el('input',
     {type: 'range', min: 0, max: 0.99, step: 0.01, value: view.smoothing, oninput: smooth});
@@ -134,8 +154,8 @@ function curvesSection() {
         ? checkbox('mean and standard deviation over seeds', true, set('means')) : null,
       el('span', {}, swatch({color: first}), 'training ',
         swatch({color: second, dashed: true}), 'validation')),
-    curveNotes(byName),
-    byName.size ? makeCharts(byName) : el('p', {}, 'No step has been logged and saved yet.'));
+    curveNotes(charts),
+    charts.length ? makeCharts(charts) : el('p', {}, 'No step has been logged and saved yet.'));
 }
 
 // ---- Overview and comparison
@@ -161,8 +181,9 @@ function scoreText(run, point) {
   return `${title} ${format(point.y)} at step ${count(point.x)}`;
 }
 
-/** Whether all runs are compared by the same metric. */
-const isComparable = () => runs.every((run) => metricOf(run) === metricOf(runs[0]));
+/** Whether all runs are of one kind and compared by the same metric. */
+const isComparable = () =>
+  kinds.length === 1 && runs.every((run) => metricOf(run) === metricOf(runs[0]));
 
 /** The config keys in which settings differ. Runs of a setting differ in their seeds only. */
 const settingKeys = data.differences.filter(({key}) => key !== 'train.seed');
@@ -188,10 +209,13 @@ function findSettings() {
   }).sort((a, b) => byValues(a.runs[0], b.runs[0]));
 }
 
-/** Compares the settings of two runs key by key, numbers by their size. */
+/** Compares two values of a key, numbers by their size. */
+const compareValues = (a, b) => Number(a) - Number(b) || a.localeCompare(b);
+
+/** Compares the settings of two runs key by key. */
 function byValues(i, j) {
   for (const {values} of settingKeys) {
-    const order = Number(values[i]) - Number(values[j]) || values[i].localeCompare(values[j]);
+    const order = compareValues(values[i], values[j]);
     if (order) return order;
   }
   return 0;
@@ -279,9 +303,9 @@ function overviewSection() {
     {title: 'Checkpoint shown', cell: modelText}];
   const notes = runs.flatMap((run) => run.notes.map((note) => noteItem(run, note)));
   const isKnown = ({cell}) => runs.some((run) => cell(run) !== '-');
-  const caption = runs.length === 1 ? ''
-    : data.groups.length ? 'Runs of this report, best mean over seeds first'
-      : 'Runs of this report, best first';
+  const order = !isComparable() ? ''
+    : data.groups.length ? ', best mean over seeds first' : ', best first';
+  const caption = runs.length === 1 ? '' : `Runs of this report${order}`;
   return section('Overview',
     notes.length ? el('div', {class: 'notes'}, el('ul', {}, notes)) : null,
     table(caption, columns.filter(isKnown), rankedRuns()));
@@ -309,6 +333,39 @@ function scoreStrip({scores, mean, half}, [low, high], format) {
     scores.length > 1 ? svg('line', {class: 'mean', x1: x(mean), x2: x(mean), y1: 2, y2: height - 2})
       : null,
     scores.map(ring));
+}
+
+/** The mean scores of a grid of two keys, as a table with colors; null for other settings. */
+function scoreGrid(settings, best, [title, format]) {
+  if (settingKeys.length !== 2) return null;
+  const [rows, columns] =
+    settingKeys.map(({values}) => [...new Set(values)].sort(compareValues));
+  if (settings.length <= Math.max(rows.length, columns.length)) return null;  // not a grid
+  const keyOf = (row, column) => JSON.stringify([row, column]);
+  const byValue = new Map(settings.map((setting) =>
+    [keyOf(...settingKeys.map(({values}) => values[setting.runs[0]])), setting]));
+  const means = settings.map(({mean}) => mean).filter((mean) => mean != null);
+  const worst = means.reduce((a, b) => (isBetter(metricOf(runs[0]), a, b) ? b : a));
+  const cell = (row, column) => {
+    const mean = byValue.get(keyOf(row, column))?.mean;
+    if (mean == null) return el('td', {}, '-');
+    const share = (mean - worst) / (best - worst) || 0;  // 0 / 0 for equal scores
+    const style = `background:color-mix(in srgb, var(--bar) ${Math.round(100 * share)}%, transparent)`;
+    return el('td', {style}, el(mean === best ? 'strong' : 'span', {}, format(mean)));
+  };
+  const heading = (scope, name) => el('th', {scope, class: 'number'}, name);
+  const [down, across] = settingKeys.map(({key}) => key);
+  const hasSeeds = settings.some(({runs: indices}) => indices.length > 1);
+  return el('figure', {},
+    scrolling(`${title} by ${down} and ${across}`, el('table', {class: 'confusion'},
+      el('caption', {}, `Best validation ${title}${hasSeeds ? ', mean over seeds,' : ''} by ` +
+        `${down} (rows) and ${across} (columns)`),
+      el('thead', {}, el('tr', {}, heading('col', `${down} \u2193 ${across} \u2192`),
+        columns.map((name) => heading('col', name)))),
+      el('tbody', {}, rows.map((row) => el('tr', {}, heading('row', row),
+        columns.map((column) => cell(row, column))))))),
+    el('figcaption', {}, `worst ${format(worst)} `,
+      el('span', {class: 'scale grid', 'aria-hidden': 'true'}), ` best ${format(best)}`));
 }
 
 /** The best validation scores of all settings; null for one setting without seeds. */
@@ -340,11 +397,11 @@ function scoreTable() {
     {title: '95 % interval', number: true, cell: interval}];
   const caption = `Best validation ${title} by setting.` + (hasSeeds
     ? ' Rings: runs. Line: mean. Bar: 95 % confidence interval of the mean.' : '');
-  return table(caption, [
+  return [scoreGrid(settings, best, [title, format]), table(caption, [
     ...keys,
     {title: range.map(format).join(' to '), cell: strip},
     {title: hasSeeds ? `Mean ${title}` : title, number: true, cell: meanText},
-    ...(hasSeeds ? ofSeeds : [])], settings);
+    ...(hasSeeds ? ofSeeds : [])], settings)];
 }
 
 function comparisonSection() {

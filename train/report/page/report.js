@@ -7,7 +7,7 @@
 function histogramBoxes(found, left, column, y) {
   const boxes = new Map();
   found.forEach(({histogram}, i) => {
-    const {low, high, counts} = histogram;
+    const {counts} = histogram, low = drawable(histogram.low), high = drawable(histogram.high);
     const max = Math.max(...counts), bin = (high - low) / counts.length;
     const across = Math.max(1, column - (column > 4 ? 0.5 : 0)).toFixed(1);
     counts.forEach((n, k) => {
@@ -242,9 +242,16 @@ const detailParts = [
   ['During training', recordingPart], ['Attention', attentionPart], ['Weights', weightsPart],
   ['History', historyPart], ['Config', configPart]];
 
+/** The parts that a phone shows folded. */
+const foldedParts = ['Time', 'Weights', 'History', 'Config'];
+
 function addDetails(main) {
   const hosts = detailParts.map(() => el('div', {}));
-  const sectionsOfRun = detailParts.map(([title], k) => section(title, hosts[k]));
+  const sectionsOfRun = detailParts.map(([title], k) => {
+    const isFolded = innerWidth <= 600 && foldedParts.includes(title);
+    return section(title, isFolded ? el('details', {},
+      el('summary', {}, `Show ${title.toLowerCase()}`), hosts[k]) : hosts[k]);
+  });
   const show = (i) => detailParts.forEach(([, part], k) => {
     const children = [part(runs[i])].flat(Infinity).filter((child) => child != null);
     hosts[k].replaceChildren(...children);
