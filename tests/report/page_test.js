@@ -23,6 +23,7 @@ class Element {
     assert(!/NaN|Infinity|undefined/.test(String(value)), `${key}="${value}"`);
     this.attributes[key] = String(value);
   }
+  removeAttribute(key) { delete this.attributes[key]; }
   addEventListener(event, listener) { (this.listeners[event] ??= []).push(listener); }
   append(...children) { this.children.push(...children); }
   replaceChildren(...children) { this.children = children; }
@@ -44,7 +45,7 @@ class Element {
 }
 
 /** Runs the scripts of a page; returns its main element and `names`, which the scripts define. */
-function open(html, names = []) {
+function open(html, names = [], innerWidth = 1000) {
   const text = /<script type="application\/json" id="data">([^]*?)<\/script>/.exec(html)[1];
   const script = /\(\(\) => \{([^]*)\}\)\(\);\s*<\/script>/.exec(html)[1];
   const roots = new Map(), byId = (id) => {
@@ -61,8 +62,9 @@ function open(html, names = []) {
     querySelectorAll: () => [],
   };
   const found = vm.runInNewContext(`${script}\n;({${names}})`, {
-    document, performance: {mark() {}}, setInterval() {}, location: {}, innerWidth: 1000,
+    document, performance: {mark() {}}, setInterval() {}, location: {}, innerWidth,
     ResizeObserver: class { observe() {} },
+    IntersectionObserver: class { observe() {} },
     matchMedia: () => ({addEventListener() {}}),
     getComputedStyle: () => ({getPropertyValue: () => '#102030'}),
     atob: (s) => Buffer.from(s, 'base64').toString('latin1'),
@@ -118,6 +120,12 @@ run('report', 'runs/copy');
 let opened = open(page('runs/copy/report.html'));
 assert(use(opened) > 500);
 let text = opened.main.textContent;
+const isFolded = (p, wanted) => p.main.all().some((e) => e.name === 'details' && e.textContent.includes(wanted));
+for (const width of [500, 1000]) {
+  opened = open(page('runs/copy/report.html'), [], width);
+  assert.strictEqual(isFolded(opened, 'Blocks of the model'), width === 500);
+  assert(!isFolded(opened, 'Held-out examples'));
+}
 assert(text.includes('of the validation set') && !text.includes('of the test set'));
 assert(!text.includes('Loss 9.5'));
 const scores = JSON.parse(run('evaluate', 'runs/copy', '--json'));
@@ -141,6 +149,20 @@ assert(opened.rankedRuns().slice(0, 2).every((r) => a.scores.includes(opened.bes
 run('report', 'runs/copy', 'runs/copy-sweep/run-01');
 use(open(page('report.html')));
 
+// A grid of two keys: a cell for each mean, and the best in bold.
+run('sweep', 'copy.yaml', 'model.dropout=0,0.3', 'model.d_ff=16,8', 'train.seed=1..2',
+  'train.steps=4', '--output', 'runs/grid');
+opened = open(page('runs/grid/report.html'), ['findSettings', 'scoreTable', 'short']);
+use(opened);
+const cellsOf = (table) => table.all().filter((e) => e.name === 'td');
+const texts = (elements) => elements.map((e) => e.textContent).join();
+const gridTable = opened.main.all().find((e) => e.attributes.class === 'confusion');
+const means = new Map(opened.findSettings().map((s) => [s.runs[0], s.mean])), ordered = [...means.values()];
+assert.strictEqual(texts(gridTable.all().filter((e) => e.name === 'th').slice(1)), '0,0.3,8,16');
+assert.strictEqual(texts(cellsOf(gridTable)), ordered.map(opened.short).join());
+assert.strictEqual(texts(gridTable.all().filter((e) => e.name === 'strong')),
+  opened.short(Math.min(...ordered)));
+
 // A tagger: each label is below its token, and only a wrong label is marked.
 run('train', 'tags.yaml');
 run('report', 'runs/tags');
@@ -151,11 +173,39 @@ const marks = tokens.children.map((token) => token.all().filter((e) => e.name ==
 assert.deepStrictEqual(marks.join(), '2,0,0');
 assert.deepStrictEqual(tokens.children.map((e) => e.children[0]).join(), 'a,b,c');
 
+// Its perplexity is not shown, and its loss is not drawn in the chart of a translator.
+const titlesOf = (p) => p.main.all().filter((e) => e.name === 'h3').map((e) => e.textContent);
+assert(!titlesOf(opened).includes('Perplexity'));
+run('report', 'runs/copy', 'runs/tags');
+opened = open(page('report.html'), ['view', 'rankedRuns', 'runs']);
+use(opened);
+for (const kind of ['seq2seq', 'tagger']) {
+  const chart = opened.view.charts.find(({title}) => title === `Loss, ${kind}`);
+  assert(chart.series.length > 0 && chart.series.every((s) => opened.runs[s.run].kind === kind));
+}
+const shown = titlesOf(opened);
+assert(shown.includes('Perplexity, seq2seq') && !shown.includes('Perplexity, tagger'));
+assert(shown.includes('Seconds per step') && !shown.includes('Loss'));
+assert(!opened.main.textContent.includes('best first'));
+
 run('explain', 'runs/copy', 'a b c', '--output', 'explain.html');
-opened = open(page('explain.html'));
+opened = open(page('explain.html'), ['markOnMap']);
 assert(use(opened) > 500);
 text = opened.main.textContent;
 assert(text.includes('a b c'));
+// The map has the parts of the layers in their order, and marks the step that is read.
+const map = opened.main.all().find((e) => e.attributes.class === 'map');
+const links = map.all().filter((e) => e.name === 'a');
+const layer = links.findIndex((e) => e.textContent === 'decoder.layers.0');
+assert.strictEqual(texts(links.slice(layer + 1, layer + 4)),
+  'self-attention,cross-attention,feed-forward');
+assert(map.textContent.includes('cross-attention \u2190 Encoder output'));
+const target = Number(links[layer + 2].attributes.href.slice('#step'.length));
+const current = () => texts(links.filter((e) => e.attributes['aria-current']));
+opened.markOnMap(target);
+assert.strictEqual(current(), 'cross-attention');
+opened.markOnMap(0);
+assert.strictEqual(current(), 'embedding');
 
 // ---- Axes and charts of random series
 

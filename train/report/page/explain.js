@@ -243,6 +243,78 @@ function openStep(i) {
   fill(stepHosts[i]);
 }
 
+// ---- The map of the model
+
+const mapPlaces = new Map();  // per step: the elements of the map that show it
+const partNames = {self_attn: 'self-attention', cross_attn: 'cross-attention', ff: 'feed-forward'};
+
+/** The part of a group that a step belongs to: a block of a layer, otherwise the operation. */
+function partOf(step, title) {
+  if (!step.layer.startsWith(`${title}.`)) return titleOf(step);
+  const name = step.layer.slice(title.length + 1).split('.')[0].replace(/_residual$/, '');
+  return Object.hasOwn(partNames, name) ? partNames[name] : name || titleOf(step);
+}
+
+/** Consecutive steps in the same part of a group: {name, steps: [indices]}. */
+function partsOf({title, steps}) {
+  const parts = [];
+  for (const i of steps) {
+    const name = partOf(data.steps[i], title), last = parts[parts.length - 1];
+    if (last && last.name === name) last.steps.push(i);
+    else parts.push({name, steps: [i]});
+  }
+  return parts;
+}
+
+const isOfEncoder = ({title}) => data.has_two_stacks && /encoder|source/i.test(title);
+
+/** The layers of the model in their order, with links to their steps: a column for the encoder and
+ * one for the decoder. Layers with the same parts as the layer before have no list of parts. */
+function modelMap(groups) {
+  const groupOfStep = new Map();
+  for (const group of groups) for (const i of group.steps) groupOfStep.set(i, group);
+  const place = (made, steps) => {
+    for (const i of steps) mapPlaces.set(i, [...(mapPlaces.get(i) ?? []), made]);
+    return made;
+  };
+  /** The groups of the encoder that a part of the decoder reads. */
+  const sources = (group, steps) => {
+    const read = steps.flatMap((i) => data.steps[i].inputs).filter(({step}) => step != null)
+      .map(({step}) => groupOfStep.get(step));
+    return [...new Set(read)].filter((from) => isOfEncoder(from) && !isOfEncoder(group));
+  };
+  const column = (stack) => {
+    let before = '';
+    return el('ol', {}, stack.map((group) => {
+      const parts = partsOf(group), names = parts.map(({name}) => name).join();
+      const isRepeated = names === before && parts.length > 1;
+      before = names;
+      const list = parts.map(({name, steps}) => el('li', {},
+        place(stepLink(steps[0], name), steps),
+        sources(group, steps).map((from) => el('span', {class: 'quiet'}, ` \u2190 ${from.title}`))));
+      return place(el('li', {}, stepLink(group.steps[0], group.title),
+        isRepeated ? null : el('ul', {}, list)), group.steps);
+    }));
+  };
+  const stacks = [groups.filter(isOfEncoder), groups.filter((group) => !isOfEncoder(group))];
+  return el('nav', {class: 'map', 'aria-label': 'Map of the model'},
+    stacks.filter((stack) => stack.length).map(column));
+}
+
+let markedPlaces = [];
+/** Marks the place of a step on the map. */
+function markOnMap(i) {
+  for (const place of markedPlaces) place.removeAttribute('aria-current');
+  markedPlaces = mapPlaces.get(i) ?? [];
+  for (const place of markedPlaces) place.setAttribute('aria-current', 'step');
+}
+
+/** Marks the step that is read: the one in the upper part of the window. */
+const readSteps = new IntersectionObserver((entries) => {
+  const read = entries.find((entry) => entry.isIntersecting);
+  if (read) markOnMap(Number(read.target.id.slice(stepId('').length)));
+}, {rootMargin: '-15% 0px -75% 0px'});
+
 /** Functions that make the content of details elements when these open. */
 const contents = new Map();
 function fill(details) {
@@ -301,7 +373,7 @@ function stepView(i) {
     matrixView('output y', whole(step.output), names, columns),
     step.gradient == null ? quiet('The loss does not depend on this output.')
       : matrixView('gradient dL/dy', whole(step.gradient), names, columns)];
-  return el('article', {class: 'step', id: stepId(i), tabindex: -1},
+  const article = el('article', {class: 'step', id: stepId(i), tabindex: -1},
     el('h3', {}, `${i + 1}. ${titleOf(step)} `, el('span', {class: 'quiet mono'}, layer)),
     purposeOf(step) ? el('p', {}, purposeOf(step)) : null,
     step.formula ? el('p', {class: 'formula'}, code(step.formula)) : null,
@@ -311,6 +383,8 @@ function stepView(i) {
       ['backward', step.gradient_formula ? code(step.gradient_formula) : null]]),
     step.attention ? attentionView(step) : el('div', {class: 'matrices'}, matrices),
     parameters.map(parameterView));
+  readSteps.observe(article);
+  return article;
 }
 
 /** The number of inputs of steps that are the output of step i. */
@@ -341,7 +415,7 @@ function attentionView(step) {
         operand('Q', q, h, queries), operand('K', k, h, keys), operand('V', v, h, keys)));
     }
     parts.push(
-      part('Scores before scaling', 'S, see the formula above',
+      part('Scores before scaling', 'S, which the formula multiplies by scale',
         scores('S', a.products, h)),
       part('Scaled scores', `S \u00b7 ${short(a.scale)}`, scores('scaled', a.scores, h),
         scores('dL/d scaled', a.dscores, h)),
@@ -435,7 +509,7 @@ function build() {
   setTitle(`One input through ${data.model.split('/checkpoints/')[0]}`,
     `${data.model} (${data.kind}, ${data.dtype}); ` +
     `written ${data.time} by ${data.program}`);
-  const main = document.getElementById('main');
+  const main = document.getElementById('main'), groups = groupSteps();
   const toggle = (open) => () => {
     for (const details of document.querySelectorAll('details.group')) details.open = open;
   };
@@ -447,13 +521,13 @@ function build() {
       el('span', {class: 'scale signed', 'aria-hidden': 'true'}),
       ' positive; the intensity is the square root of |value| / max |value| of the matrix. ',
       'Point at a number, or choose one with the arrow keys, to see its digits.'),
-    inputSection(), predictionSection(),
-    el('div', {class: 'controls'},
-      el('button', {type: 'button', onclick: toggle(true)}, 'Open all steps'),
-      el('button', {type: 'button', onclick: toggle(false)}, 'Close all steps'),
-      el('span', {class: 'quiet'}, 'Only open steps are printed.')));
-  const groups = groupSteps();
-  main.append(...groups.map(groupSection));
+    el('div', {class: 'with-map'}, modelMap(groups), el('div', {},
+      inputSection(), predictionSection(),
+      el('div', {class: 'controls'},
+        el('button', {type: 'button', onclick: toggle(true)}, 'Open all steps'),
+        el('button', {type: 'button', onclick: toggle(false)}, 'Close all steps'),
+        el('span', {class: 'quiet'}, 'Only open steps are printed.')),
+      groups.map(groupSection))));
   const first = Math.max(0, groups.findIndex(({title}) => /layers\.\d+$/.test(title)));
   groups.slice(0, first + 1).forEach(({steps}) => openStep(steps[0]));
 }
