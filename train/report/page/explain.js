@@ -283,6 +283,7 @@ function modelMap(groups) {
       .map(({step}) => groupOfStep.get(step));
     return [...new Set(read)].filter((from) => isOfEncoder(from) && !isOfEncoder(group));
   };
+  const arrow = (from) => el('span', {class: 'quiet'}, ` \u2190 ${from.title}`);
   const column = (stack) => {
     let before = '';
     return el('ol', {}, stack.map((group) => {
@@ -290,8 +291,7 @@ function modelMap(groups) {
       const isRepeated = names === before && parts.length > 1;
       before = names;
       const list = parts.map(({name, steps}) => el('li', {},
-        place(stepLink(steps[0], name), steps),
-        sources(group, steps).map((from) => el('span', {class: 'quiet'}, ` \u2190 ${from.title}`))));
+        place(stepLink(steps[0], name), steps), sources(group, steps).map(arrow)));
       return place(el('li', {}, stepLink(group.steps[0], group.title),
         isRepeated ? null : el('ul', {}, list)), group.steps);
     }));

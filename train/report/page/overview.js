@@ -45,8 +45,8 @@ const isShown = (run, curve) => curve.name !== 'perplexity' || metricOf(run) ===
   ((run.targets || 'tokens') === 'tokens' && !run.labels_tokens);
 
 /** The charts {name, kind, series} of all runs and groups. The loss of a classifier and the loss of
- * a translator cannot be compared: each kind has its own charts. `kind` is undefined if the chart is
- * for all runs. */
+ * a translator cannot be compared: each kind has its own charts. `kind` is undefined in a chart of
+ * all runs. */
 function findCharts() {
   const byKey = new Map();
   const add = (run, curve, series) => {
@@ -294,9 +294,9 @@ function overviewSection() {
     ...keyColumns(),
     {title: 'Kind', cell: (run) => run.kind || '-'},
     {title: 'Step', number: true, cell: stepText},
-    {title: 'Best validation', cell: (run) => scoreText(run, bestOf(run))},
-    {title: 'Last validation', cell: lastValidation},
-    {title: 'Test (last evaluate)', cell: testText},
+    {title: 'Best validation', number: true, cell: (run) => scoreText(run, bestOf(run))},
+    {title: 'Last validation', number: true, cell: lastValidation},
+    {title: 'Test (last evaluate)', number: true, cell: testText},
     {title: 'Last training loss', number: true, cell: trainingLoss},
     {title: 'Parameters', number: true, cell: parameters},
     {title: 'Training time', number: true, cell: trainingTime},
@@ -350,7 +350,8 @@ function scoreGrid(settings, best, [title, format]) {
     const mean = byValue.get(keyOf(row, column))?.mean;
     if (mean == null) return el('td', {}, '-');
     const share = (mean - worst) / (best - worst) || 0;  // 0 / 0 for equal scores
-    const style = `background:color-mix(in srgb, var(--bar) ${Math.round(100 * share)}%, transparent)`;
+    const strength = Math.round(100 * share);
+    const style = `background:color-mix(in srgb, var(--bar) ${strength}%, transparent)`;
     return el('td', {style}, el(mean === best ? 'strong' : 'span', {}, format(mean)));
   };
   const heading = (scope, name) => el('th', {scope, class: 'number'}, name);
