@@ -126,6 +126,7 @@ for (const width of [500, 1000]) {
   opened = open(page('runs/copy/report.html'), [], width);
   assert.strictEqual(isFolded(opened, 'Blocks of the model'), width === 500);
   assert(!isFolded(opened, 'Held-out examples'));
+  assert.strictEqual(isFolded(opened, 'More held-out examples'), width === 500);
 }
 assert(text.includes('of the validation set') && !text.includes('of the test set'));
 assert(!text.includes('Loss 9.5'));

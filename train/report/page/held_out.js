@@ -106,7 +106,7 @@ const labelsLegend = 'Below each token: its label. Where the output is wrong: th
 const wordsLegend = 'Marked in the reference: words that the output lacks. Marked in the output: ' +
   'words that the reference lacks.';
 
-/** A table of texts, with a checkbox that leaves out the correct ones. */
+/** A table of texts, with a checkbox that leaves out the correct ones. A phone folds some. */
 function textExamples(examples, hasLabels) {
   const aligned = (e) => align(e.expected, e.output);
   const texts = hasLabels ? [{title: 'Tokens and labels', text: true, cell: labelledTokens}] : [
@@ -119,8 +119,15 @@ function textExamples(examples, hasLabels) {
     ...texts,
     {title: 'Result', cell: (e) => verdict(isRight(e))}];
   const host = el('div', {});
-  const show = (wrongOnly) => host.replaceChildren(
-    table('Held-out examples', columns, examples.filter((e) => !wrongOnly || !isRight(e))));
+  const show = (wrongOnly) => {
+    const chosen = examples.filter((e) => !wrongOnly || !isRight(e));
+    const shown = chosen.slice(0, innerWidth > 600 ? chosen.length : 8);
+    const rest = chosen.slice(shown.length);
+    host.replaceChildren(table('Held-out examples', columns, shown));
+    if (rest.length === 0) return;
+    host.append(el('details', {}, el('summary', {}, `Show ${count(rest.length)} more`),
+      table('More held-out examples', columns, rest)));
+  };
   show(false);
   return [
     quiet(hasLabels ? labelsLegend : wordsLegend),
