@@ -62,7 +62,7 @@ function open(html, names = [], innerWidth = 1000) {
     querySelectorAll: () => [],
   };
   const found = vm.runInNewContext(`${script}\n;({${names}})`, {
-    document, performance: {mark() {}}, setInterval() {}, location: {}, innerWidth,
+    document, performance: {mark() {}, now: () => 0}, setInterval() {}, location: {}, innerWidth,
     ResizeObserver: class { observe() {} },
     IntersectionObserver: class { observe() {} },
     matchMedia: () => ({addEventListener() {}}),

@@ -3,7 +3,18 @@
 
 /** The state of the controls, for all charts. */
 const view = {smoothing: 0, log: false, means: false, hidden: new Set(), charts: []};
-const drawCharts = () => view.charts.forEach((chart) => chart.draw());
+let undrawn = [];
+/** Draws all charts, for about 40 ms of each frame: many long curves take longer than a frame. */
+function drawCharts() {
+  const isDrawing = undrawn.length > 0;
+  undrawn = [...view.charts];
+  if (!isDrawing) drawSome();
+}
+function drawSome() {
+  const start = performance.now();
+  do undrawn.shift()?.draw(); while (undrawn.length && performance.now() - start < 40);
+  if (undrawn.length) requestAnimationFrame(drawSome);
+}
 
 /** The points {x, y} of a curve from differences of steps; y is null if it is not finite. */
 function points(differences, values) {
@@ -222,6 +233,7 @@ class Chart {
 
   /** Shows the values nearest to a step; null hides them. */
   show(step) {
+    if (!this.overlay) return;  // not drawn yet
     const shown = step == null ? [] : this.shown().filter((s) => s.raw.length);
     const found = shown.map((s) => ({s, near: nearest(s.raw, step)}));
     this.overlay.replaceChildren();
