@@ -21,10 +21,10 @@
 namespace tapestry {
 namespace {
 
-/// Whether commas divide the text into groups of three digits, as in 12,000.
+/// Whether commas divide the text into groups of three digits, as in 12,000 but not in 0,001.
 bool has_thousands(std::string_view text) {
   const std::size_t first = text.find(',');
-  if (first == text.npos || first == 0 || first > 3) return false;
+  if (first == text.npos || first == 0 || first > 3 || text[0] == '0') return false;
   for (std::size_t i = first; i < text.size(); ++i) {
     if (((i - first) % 4 == 0) != (text[i] == ',')) return false;
   }
@@ -103,8 +103,13 @@ bool is_out_of_range(std::string_view text) {
 struct TimeUnit {
   char letter;
   std::int64_t seconds;
+  std::array<std::string_view, 5> words;  ///< that people write instead of the letter
 };
-constexpr std::array<TimeUnit, 4> time_units{{{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}}};
+constexpr std::array<TimeUnit, 4> time_units{
+    {{'d', 86400, {"d", "day", "days"}},
+     {'h', 3600, {"h", "hr", "hrs", "hour", "hours"}},
+     {'m', 60, {"m", "min", "mins", "minute", "minutes"}},
+     {'s', 1, {"s", "sec", "secs", "second", "seconds"}}}};
 constexpr std::int64_t max_duration = 10'000 * time_units[0].seconds;
 
 /// Removes a number and its unit letter from the front of `text` and returns their time in seconds.
@@ -150,10 +155,11 @@ Parsed parse(const StepCount& set, std::string_view text) {
   const Parsed number = parse(set.number, text);
   const auto* bad = std::get_if<Diagnostic>(&number);
   if (bad == nullptr) return number;
-  const bool looks_like_percentage = text.find('%') != text.npos;
-  return not_in(
-      expected(set), text,
-      looks_like_percentage ? "write a percentage above 0% and up to 100%, such as 5%" : bad->hint);
+  std::string hint = bad->hint;
+  if (text.find('%') != text.npos) hint = "write a percentage above 0% and up to 100%, such as 5%";
+  const double share = parse_number<double>(text).value_or(0.0);
+  if (share > 0.0 && share < 1.0) hint = fmt::format("write `{:.6g}%`", 100.0 * share);
+  return not_in(expected(set), text, std::move(hint));
 }
 
 std::string expected(const RealNumber& set) {
@@ -198,18 +204,45 @@ Parsed parse(const NumberOrWord& set, std::string_view text) {
 
 std::string expected(const Duration&) { return "a time such as 3h50m, 90s or 1d12h"; }
 
-Parsed parse(const Duration& set, std::string_view text) {
-  const std::string hint = all_digits(text) ? fmt::format("write `{}s` for seconds", text) : "";
-  std::string_view rest = text;
+/// The time in seconds of a text such as 3h50m; nullopt for other texts.
+std::optional<std::int64_t> parse_time(std::string_view text) {
   std::span<const TimeUnit> units = time_units;
   std::int64_t sum = 0;
   do {
-    const auto part = take_time(rest, units);
-    if (!part) return not_in(expected(set), text, hint);
+    const auto part = take_time(text, units);
+    if (!part) return std::nullopt;
     sum += *part;
-  } while (!rest.empty());
-  if (sum > max_duration) return not_in(expected(set), text, "write 10000d or less");
-  return FieldValue(std::chrono::seconds(sum));
+  } while (!text.empty());
+  return sum;
+}
+
+/// A hint with the time that a user probably means when writing 3600, 2hours or 3H 50 min.
+std::string hint_for_time(std::string_view text) {
+  if (all_digits(text)) return fmt::format("write `{}s` for seconds", text);
+  std::string plain;
+  for (std::size_t i = 0; i < text.size();) {
+    if (is_digit(text[i]) || text[i] == ' ') {
+      plain += text[i] == ' ' ? "" : std::string(1, text[i]);
+      ++i;
+      continue;
+    }
+    const std::size_t end = std::min(text.find_first_of("0123456789 ", i), text.size());
+    const std::string word = folded(text.substr(i, end - i));
+    const auto unit = std::ranges::find_if(time_units, [&](const TimeUnit& each) {
+      return std::ranges::find(each.words, word) != each.words.end();
+    });
+    if (unit == time_units.end()) return "";
+    plain += unit->letter;
+    i = end;
+  }
+  return parse_time(plain) ? fmt::format("write `{}`", plain) : "";
+}
+
+Parsed parse(const Duration& set, std::string_view text) {
+  const std::optional<std::int64_t> seconds = parse_time(text);
+  if (!seconds) return not_in(expected(set), text, hint_for_time(text));
+  if (*seconds > max_duration) return not_in(expected(set), text, "write 10000d or less");
+  return FieldValue(std::chrono::seconds(*seconds));
 }
 
 std::string to_text(std::chrono::seconds value) {

@@ -69,13 +69,14 @@ std::string ask_for(const std::vector<std::string>& paths, const std::string& se
   return fmt::format("did you mean {}?", list_in_words(keys));
 }
 
-/// The corrected form of `key:value`, or of a name with characters that only look like ASCII; empty
-/// for other names.
+/// The corrected form of `key:value` or `key=value`, or of a name with characters that only look
+/// like ASCII; empty for other names.
 std::string corrected(const std::string& name) {
   std::string plain = with_plain_characters(name);
   plain.erase(plain.find_last_not_of(' ') + 1);
-  if (const std::size_t colon = plain.find(':'); colon != plain.npos) {
-    const std::string line = plain.substr(0, plain.find_first_of(" ,", colon));
+  if (const std::size_t sign = plain.find_first_of(":="); sign != plain.npos) {
+    const std::size_t value = plain.find_first_not_of(' ', sign + 1);
+    const std::string line = plain.substr(0, plain.find_first_of(" ,", value));
     if (const auto fixed = with_colon_and_space(line)) return *fixed;
   }
   return plain == name ? "" : plain;
@@ -206,6 +207,9 @@ bool accepts(const std::string& path, const std::string& value) {
 /// The hint for an override without a section or a value. Suggests keys that the user may have
 /// meant and that accept the value.
 std::string hint_for_form(const std::string& override) {
+  if (override.ends_with(']') || override.ends_with(',')) {  // a part of a list with spaces
+    return "put the list in quotes, such as 'data.train_text=[a.txt, b.txt]'";
+  }
   const std::size_t equals = override.find('=');
   const std::string name = override.substr(0, equals);
   std::vector<std::string> paths = keys_meant_by(name.substr(name.find('.') + 1));

@@ -74,10 +74,12 @@ std::optional<std::string> with_colon_and_space(std::string_view line) {
       std::min(line.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_"), line.size());
   const std::string_view key = line.substr(0, end);
   std::string_view rest = line.substr(end);
+  const std::size_t sign = rest.find_first_not_of(' ');
+  const bool has_equals = sign != rest.npos && rest[sign] == '=';
   const bool has_colon = rest.starts_with(':');
-  if (has_colon) rest.remove_prefix(1);
+  if (has_colon || has_equals) rest.remove_prefix(has_equals ? sign + 1 : 1);
   const bool has_space = rest.empty() || rest.starts_with(' ');
-  if (key.empty() || has_colon == has_space) return std::nullopt;
+  if (key.empty() || (!has_equals && has_colon == has_space)) return std::nullopt;
   const std::size_t value = std::min(rest.find_first_not_of(' '), rest.size());
   return fmt::format("{}:{}{}", key, value < rest.size() ? " " : "", rest.substr(value));
 }
@@ -109,6 +111,21 @@ bool has_escape_in_quotes(std::string_view text) {
   return quote != text.npos && text.find('\\', quote) != text.npos;
 }
 
+/// The hint for a section and its key on one line, such as `data: task: copy`; empty for other
+/// lines.
+std::string hint_for_section_line(std::string_view line) {
+  const std::size_t section = line.find(": ");
+  if (section == line.npos || line.substr(0, section).find_first_of(" '\"{[#") != line.npos)
+    return "";
+  const std::size_t begin = line.find_first_not_of(' ', section + 1);
+  const std::size_t key = line.find(": ", section + 1);
+  if (key == line.npos || line.substr(begin, key - begin).find_first_of(" '\"{[#") != line.npos) {
+    return "";
+  }
+  return fmt::format("write `{}` indented below `{}:`", escaped(line.substr(begin)),
+                     escaped(line.substr(0, section)));
+}
+
 std::string hint_for(const YAML::Exception& error, const std::vector<std::string>& lines) {
   const bool starts_with_a_symbol =
       error.msg == YAML::ErrorMsg::UNKNOWN_TOKEN || error.msg == YAML::ErrorMsg::UNKNOWN_ANCHOR;
@@ -116,6 +133,9 @@ std::string hint_for(const YAML::Exception& error, const std::vector<std::string
   const std::size_t found = line_of(error.mark);  // or the line after it
   for (const std::size_t each : {found, found - 1}) {
     if (each < lines.size() && has_escape_in_quotes(lines[each])) return backslash_hint;
+  }
+  if (found < lines.size()) {
+    if (std::string hint = hint_for_section_line(lines[found]); !hint.empty()) return hint;
   }
   const std::size_t line = find_wrong_line(line_of(error.mark), lines);
   const auto valid = line < lines.size() ? with_colon_and_space(lines[line]) : std::nullopt;

@@ -14,7 +14,8 @@
 
 namespace tapestry {
 
-/// The corrected form of a line such as `d_model:128` or `d_model 128`; nullopt for other lines.
+/// The corrected form of a line such as `d_model:128`, `d_model 128` or `d_model = 128`; nullopt
+/// for other lines.
 std::optional<std::string> with_colon_and_space(std::string_view line);
 
 /// A key of a map in a YAML text, with its value.

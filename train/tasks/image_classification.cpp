@@ -76,7 +76,7 @@ std::vector<std::pair<std::string, std::string>> measure(const std::string& path
     size = each;
     if ((height / each) * (width / each) <= max_patches) break;
   }
-  const double scale = maximum > 127.0 && maximum <= 255.0 ? 255.0 : maximum > 0.0 ? maximum : 1.0;
+  const double scale = maximum <= 1.0 ? 1.0 : maximum > 127.0 && maximum <= 255.0 ? 255.0 : maximum;
   return {{"data.image_height", fmt::to_string(height)},
           {"data.image_width", fmt::to_string(width)},
           {"data.image_channels", fmt::to_string(channels)},

@@ -65,6 +65,9 @@ TEST_CASE("every config that config new writes trains without edits, on few or m
   const std::string long_line = repeated("a bad cab ", 100) + "\n";
   std::string ten_images;
   for (int i = 0; i < 10; ++i) ten_images += repeated("3,0,16,", 12) + (i < 5 ? "a\n" : "b\n");
+  std::string scaled_images;
+  for (int i = 0; i < 10; ++i)
+    scaled_images += "0.5,0,0.98,0," + std::string(i < 5 ? "a\n" : "b\n");
   const struct {
     std::string task, answers, lines;
   } kinds[] = {
@@ -74,6 +77,7 @@ TEST_CASE("every config that config new writes trains without edits, on few or m
       {"4", "data.txt\ndata.txt\n\n", repeated("no\tit rains\nyes\ta fine day\n", 5)},
       {"5", "data.txt\n\n\n", ten_images},
       {"6", "data.txt\ndata.txt\n\n", repeated("Ada\tB-PER\nspoke\tO\n\n", 10)},
+      {"5", "data.txt\n\n\n", scaled_images},
   };
   int number = 0;
   for (const auto& kind : kinds) {
@@ -95,6 +99,7 @@ TEST_CASE("every config that config new writes trains without edits, on few or m
   check_words(work.read("new9.yaml"),
               {"\n  image_height: 6 ", "\n  pixel_maximum: 16 ", "\n  validation_size: 1 ",
                "\n  test_size: 1 ", "\n  patch_size: 1 ", "\n  max_length: 37 "});
+  CHECK(contains(work.read("new13.yaml"), "\n  pixel_maximum: 1 "));
 }
 
 TEST_CASE("config new writes nothing if the data cannot be used") {

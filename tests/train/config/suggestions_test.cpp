@@ -99,6 +99,7 @@ TEST_CASE("the hint for an override without a section lists the keys that accept
         "write `model.kind=...`, `optimizer.kind=...` or `schedule.kind=...`");
   CHECK(override_hint("train.seed") == "write `train.seed=...`");
   CHECK(override_hint("flavour=3") == "for example, write `model.d_model=128`");
+  CHECK(test::contains(override_hint("b.txt]"), "put the list in quotes"));
 }
 
 TEST_CASE("the hint for a key name of another program is the key of this program") {
@@ -143,6 +144,9 @@ TEST_CASE("the hint for a mistake in a config names what to write") {
       {"data: {task:copy}\n", "write `task: copy`"},
       {"train.steps: 10\n", "write `steps: ...` indented below `train:`"},
       {"data.task: copy\n", "write `task: ...` indented below `data:`"},
+      {"data: task: copy\n", "write `task: copy` indented below `data:`"},
+      {"model:\n  d_ff: 8\n  num_heads = 2\n", "write `num_heads: 2` in line 3"},
+      {"model:\n  num_heads=2\n", "write `num_heads: 2`, with a space after the colon"},
       {"train: {device: cuda}\n",
        "remove it: training runs on the CPU, with train.threads threads"},
       {"device: cuda\n", "remove it: training runs on the CPU, with train.threads threads"},
