@@ -55,6 +55,28 @@ const OtherEncoding* detect_other_encoding(std::string_view text) {
   return nullptr;
 }
 
+const BinaryFormat* detect_binary_format(std::string_view bytes) {
+  static constexpr std::string_view image_hint =
+      "convert the images to one NumPy file: see configs/images.md";
+  static constexpr std::string_view array_hint =
+      "only data.train_images and other keys of images read it, by its ending .npy, .h5 or .hdf5; "
+      "commands read the pixels of an image per line";
+  static constexpr std::array<BinaryFormat, 7> formats{{
+      {"\x89PNG", "a PNG image", image_hint},
+      {"\xFF\xD8\xFF", "a JPEG image", image_hint},
+      {"\x1F\x8B", "a gzip file", "unpack it with: gunzip"},
+      {"PK\x03\x04", "a ZIP or .npz file",
+       "unpack it with: unzip; in NumPy, save each array of an .npz file with numpy.save"},
+      {"\x93NUMPY", "a NumPy array", array_hint},
+      {"\x89HDF", "an HDF5 file", array_hint},
+      {"%PDF-", "a PDF file", "extract its text with: pdftotext"},
+  }};
+  for (const BinaryFormat& format : formats) {
+    if (bytes.starts_with(format.magic)) return &format;
+  }
+  return nullptr;
+}
+
 LineReader::LineReader(int descriptor, std::string name, std::string hint,
                        std::size_t max_line_length)
     : descriptor_(descriptor),
@@ -120,10 +142,10 @@ bool LineReader::read_more() {
 
 std::string_view LineReader::checked(std::string_view line, Ended ended) const {
   const bool first = line_number_ == 1;
-  if (first) reject_other_encoding(line);
+  if (first) reject_other_formats(line);
   reject_if_found(
       line, line.find('\0'), "NUL, expected text",
-      "is this a binary file, or UTF-16? Convert it to UTF-8, for example: iconv -f UTF-16 "
+      "is this a binary file, or UTF-16? Convert UTF-16 to UTF-8, for example: iconv -f UTF-16 "
       "-t UTF-8");
   if (ended != Ended::no && line.ends_with('\r')) line.remove_suffix(1);
   reject_if_found(line, line.find('\r'), "a carriage return without a line feed after it",
@@ -144,7 +166,11 @@ std::string_view LineReader::checked(std::string_view line, Ended ended) const {
   return line.substr(start);
 }
 
-void LineReader::reject_other_encoding(std::string_view text) const {
+void LineReader::reject_other_formats(std::string_view text) const {
+  if (const BinaryFormat* format = detect_binary_format(text)) {
+    throw DataError(fmt::format("{}: found {}, expected text", name_, format->name),
+                    std::string(format->hint));
+  }
   const OtherEncoding* encoding = detect_other_encoding(text);
   if (encoding == nullptr) return;
   throw DataError(fmt::format("{}: found {}, expected UTF-8", name_, encoding->name),
@@ -160,7 +186,7 @@ void LineReader::reject_if_found(std::string_view line, std::size_t position,
 }
 
 FileKind file_kind(const TextContent& content) {
-  return {.expected = "a text file",
+  return {.expected = content.file,
           .special_hint = "write the text to a file first: it is read more than once",
           .too_large_hint = "train on a part of the text, such as its first lines: head -n 1000000",
           .max_bytes = content.any_size ? max_text_bytes : 0};

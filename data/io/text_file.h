@@ -27,6 +27,16 @@ struct OtherEncoding {
 /// The encoding whose byte order mark is at the start of a text; null if there is no mark.
 const OtherEncoding* detect_other_encoding(std::string_view text);
 
+/// A format that is not text, such as gzip.
+struct BinaryFormat {
+  std::string_view magic;  ///< first bytes of a file
+  std::string_view name;   ///< name in messages: "a gzip file"
+  std::string_view hint;   ///< how to use its content
+};
+
+/// The format whose magic bytes are at the start of a file; null for text and other formats.
+const BinaryFormat* detect_binary_format(std::string_view bytes);
+
 /// Maximum length of a line in bytes, which is longer than any model input.
 inline constexpr std::size_t max_text_line_length = std::size_t{1} << 20;
 
@@ -83,7 +93,7 @@ class LineReader {
   bool has_complete_line() const;
   bool read_more();
   std::string_view checked(std::string_view line, Ended ended) const;
-  void reject_other_encoding(std::string_view text) const;
+  void reject_other_formats(std::string_view text) const;
   /// Rejects the byte at `position` unless `position` is npos.
   void reject_if_found(std::string_view line, std::size_t position, std::string_view problem,
                        std::string_view hint) const;
@@ -108,6 +118,7 @@ struct TextFile {
 
 /// Expected content of a text file.
 struct TextContent {
+  const char* file = "a text file";                              ///< for messages about folders
   const char* expected = "one sentence per line";                ///< for messages
   const char* hint = "name the file with the sentences";         ///< hint if the file is empty
   std::size_t max_line_length = tapestry::max_text_line_length;  ///< in bytes

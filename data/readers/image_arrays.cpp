@@ -11,6 +11,27 @@
 #include "data/text/vocabulary.h"
 
 namespace tapestry {
+namespace {
+
+/// The hint for images of another shape: the keys that fit them, or the axes to move.
+std::string hint_for_shape(const ArrayShape& images, const ImageOptions& options) {
+  const std::uint64_t height = options.image_height, width = options.image_width,
+                      channels = options.image_channels;
+  if (images.size() < 3 || images.size() > 4) {
+    return "write one image after the other, in an array of 3 or 4 axes";
+  }
+  if (channels > 1 && images == ArrayShape{images[0], channels, height, width}) {
+    return "move the channels to the last axis, in numpy with images.transpose(0, 2, 3, 1)";
+  }
+  const std::uint64_t other_channels = images.size() == 4 ? images[3] : 1;
+  std::string keys;
+  if (images[1] != height) keys += fmt::format(" data.image_height={}", images[1]);
+  if (images[2] != width) keys += fmt::format(" data.image_width={}", images[2]);
+  if (other_channels != channels) keys += fmt::format(" data.image_channels={}", other_channels);
+  return "set" + keys;
+}
+
+}  // namespace
 
 ImageArrays::ImageArrays(Names names, const ArrayShape& images, const ArrayShape& labels,
                          const ImageOptions& options)
@@ -26,7 +47,7 @@ ImageArrays::ImageArrays(Names names, const ArrayShape& images, const ArrayShape
     reject_data(names_.images,
                 fmt::format("images of shape {}, expected (n, {}, {}{})", to_string(images), height,
                             width, channels == 1 ? "" : fmt::format(", {}", channels)),
-                "see data.image_height, data.image_width and data.image_channels");
+                hint_for_shape(images, options));
   }
   if (labels != ArrayShape{count}) {
     reject_data(names_.labels,

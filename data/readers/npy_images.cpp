@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "data/io/error.h"
+#include "data/io/text_file.h"
 #include "data/io/utf8.h"
 #include "data/readers/image_arrays.h"
 
@@ -209,6 +210,11 @@ class HeaderReader {
 NpyArray parse_npy(std::span<const std::byte> file, const std::string& name) {
   constexpr std::string_view magic = "\x93NUMPY";
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  const BinaryFormat* const format = detect_binary_format(text);
+  if (format != nullptr && format->magic != magic) {
+    reject_data(name, fmt::format("{}, expected a file that numpy.save() wrote", format->name),
+                std::string(format->hint));
+  }
   if (!text.starts_with(magic) || text.size() < magic.size() + 2) {
     reject_data(name, "no numpy array, expected a file that numpy.save() wrote", write_again);
   }
@@ -392,11 +398,11 @@ ImageFile read_npy_images(const std::string& key, const std::filesystem::path& p
   label_path.replace_extension(".labels" + path.extension().string());
   const std::string name = escaped(path.native()), label_name = escaped(label_path.native());
   const std::vector<std::byte> image_file = read_corpus_bytes(key, path, corpus);
+  const NpyArray images = parse_npy(image_file, name);
   const std::vector<std::byte> label_file = read_corpus_bytes(
       label_file_key(key), label_path, corpus,
       fmt::format("save the labels next to the images, with numpy.save(\"{}\", labels)",
                   escaped(label_path.filename().native())));
-  const NpyArray images = parse_npy(image_file, name);
   const NpyArray labels = parse_npy(label_file, label_name);
   if (!visit_numbers(images.header.type, [](const auto&) {})) {
     reject_data(

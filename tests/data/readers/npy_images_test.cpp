@@ -335,7 +335,9 @@ TEST_CASE(
        {"array of structures"}},
       {zeros("|u1", "(3, 2)", 6), {"digits.npy: ", "shape (3, 2)", "(n, 1, 2)"}},
       {zeros("|u1", "()", 1), {"shape ()", "(n, 1, 2)"}},
-      {zeros("|u1", "(3, 1, 3)", 9), {"shape (3, 1, 3)", "(n, 1, 2)"}},
+      {zeros("|u1", "(3, 1, 3)", 9), {"shape (3, 1, 3)", "(n, 1, 2)", "set data.image_width=3"}},
+      {zeros("|u1", "(3, 1, 2, 3)", 18), {"(n, 1, 2)", "set data.image_channels=3"}},
+      {"PK\x03\x04", {"found a ZIP or .npz file", "numpy.save"}},
       // No memory is allocated for headers that claim more data than the file has.
       {zeros("|b1", shape, 1), {"1 bytes after the header", "expected 6"}},
       {zeros("|u1", "(1000000000000, 1, 2)", 2), {"2 bytes after", "expected 2000"}},
@@ -381,7 +383,7 @@ TEST_CASE("labels are rejected if they are not class names or if there is not on
 
 TEST_CASE("truncated .npy files, and files longer than their header says, are rejected") {
   std::vector<test::BadInput> files{{three_images + "x", {"7 bytes after the header", "(3, 1, 2)"}},
-                                    {"PK\x03\x04 of an archive, .npz", {"no numpy array"}}};
+                                    {"PK\x03\x04 of an archive, .npz", {"a ZIP or .npz file"}}};
   for (std::size_t size = 0; size < three_images.size(); ++size) {
     files.push_back(
         {three_images.substr(0, size),
