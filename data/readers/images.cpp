@@ -25,7 +25,8 @@ namespace tapestry {
 
 namespace {
 
-constexpr TextContent table_content{.expected = "the pixels and the label of one image per line",
+constexpr TextContent table_content{.file = "a CSV, HDF5 or NumPy file",
+                                    .expected = "the pixels and the label of one image per line",
                                     .hint = "name the file with the images"};
 
 std::size_t values_per_image(const ImageOptions& options) {
@@ -137,6 +138,20 @@ bool is_heading(std::string_view line, std::size_t expected) {
          (expected == 1 || fields->size() > 1);
 }
 
+/// Rejects a table whose heading names the label in the first column, as many files of MNIST do.
+void require_label_at_end(std::string_view heading, const std::string& place) {
+  const auto fields = split_csv_line(heading);
+  const auto is_label = [](const std::string& name) {
+    const std::string lower = lowercase_european(name);
+    return lower == "label" || lower == "class" || lower == "target";
+  };
+  if (!fields || !is_label(fields->front()) || is_label(fields->back())) return;
+  reject_data(place,
+              fmt::format("the column \"{}\" first, expected it last, after the pixels",
+                          excerpt(fields->front())),
+              "move it with: sed -E 's/^([^,]*),(.*)$/\\2,\\1/'");
+}
+
 std::string images_key(const std::string& part) { return fmt::format("data.{}_images", part); }
 
 /// part     "train", "validation" or "test"
@@ -154,6 +169,7 @@ ImageFile read_image_table(const std::string& part, const std::filesystem::path&
     if (is_blank(line)) continue;
     const std::string place = fmt::format("{}:{}", table.name, i + 1);
     if (i == 0 && is_heading(line, values_per_image(options) + 1)) {
+      require_label_at_end(line, place);
       corpus.notes.push_back(fmt::format("{}: skipped the heading {}", place, excerpt(line)));
     } else {
       bad.attempt([&] {
@@ -163,7 +179,7 @@ ImageFile read_image_table(const std::string& part, const std::filesystem::path&
       });
     }
   }
-  bad.finish(lines.size(), corpus.notes);
+  bad.finish(lines.size(), table.images.size(), corpus.notes);
   if (!table.images.empty()) return table;
   throw bad.nothing_left(
       table.name,
@@ -181,7 +197,7 @@ void check_labels(ImageFile& arrays, const std::string& part, const Vocabulary& 
     bad.attempt([&] { class_id(classes, image.label, arrays.label_place(image)); });
     return bad.count() != before;
   });
-  bad.finish(all, corpus.notes);
+  bad.finish(all, arrays.images.size(), corpus.notes);
   if (!arrays.images.empty()) return;
   throw bad.nothing_left(
       arrays.name, DataError(fmt::format("{}: found no image, expected one or more", arrays.name),
@@ -215,15 +231,24 @@ std::vector<std::size_t> by_class(const std::vector<LabelledImage>& images) {
   return order;
 }
 
-/// Moves `count` images out of a file: equal shares of each class, spread evenly over the file.
-std::vector<LabelledImage> hold_out(ImageFile& file, std::size_t count, const char* key) {
+/// throws  DataError if no image is left for training, with sizes that fit
+void require_training_images(const ImageFile& file, const HeldOutImages& sizes) {
   const std::size_t all = file.images.size();
-  if (count >= all) {
-    throw DataError(fmt::format("data.{}: found {}, expected less than {}, the number of images "
-                                "left in {}",
-                                key, count, all, file.name),
-                    fmt::format("lower data.{}", key));
-  }
+  if (sizes.validation < all && sizes.test < all - sizes.validation) return;
+  const std::size_t share = all / 10 > 0 ? all / 10 : all > 2 ? 1 : 0;
+  throw DataError(
+      fmt::format("data.validation_size and data.test_size: found {} and {}, expected together "
+                  "less than {}, the number of images in {}",
+                  sizes.validation, sizes.test, all, file.name),
+      fmt::format("lower them, for example: data.validation_size={} data.test_size={}",
+                  std::min(share, sizes.validation), std::min(share, sizes.test)));
+}
+
+/// Moves `count` images out of a file: equal shares of each class, spread evenly over the file.
+///
+/// count  less than the number of images
+std::vector<LabelledImage> hold_out(ImageFile& file, std::size_t count) {
+  const std::size_t all = file.images.size();
   const std::vector<std::size_t> order = by_class(file.images);
   std::vector<bool> out(all);
   for (std::size_t i = 0; i < all; ++i) {
@@ -280,10 +305,12 @@ std::optional<std::string> note_on_scale(const std::vector<Example>& images, dou
       low * maximum, high * maximum, maximum);
 }
 
-Vocabulary collect_classes(const ImageFile& file) {
+Vocabulary collect_classes(const ImageFile& file, std::vector<std::string>& notes) {
   std::vector<std::string> labels;
   for (const LabelledImage& image : file.images) labels.push_back(image.label);
-  return class_names(labels, file.label_file);
+  Vocabulary classes = class_names(labels, file.label_file);
+  note_similar_classes(classes, notes);
+  return classes;
 }
 
 }  // namespace
@@ -307,17 +334,21 @@ Corpus load_images(const ImageOptions& options, const HeldOutImages& held_out,
   const bool has_training = classes == nullptr || !options.train_images.empty();
   ImageFile training;
   if (has_training) training = read_file("train", options.train_images, classes);
-  corpus.target_vocabulary = classes != nullptr ? *classes : collect_classes(training);
-  const auto other_part = [&](const char* part, const std::string& file, const char* size_key,
+  corpus.target_vocabulary =
+      classes != nullptr ? *classes : collect_classes(training, corpus.notes);
+  const HeldOutImages sizes{
+      .validation = options.validation_images.empty() ? held_out.validation : 0,
+      .test = options.test_images.empty() ? held_out.test : 0};
+  if (has_training) require_training_images(training, sizes);
+  const auto other_part = [&](const char* part, const std::string& file,
                               std::size_t size) -> std::vector<LabelledImage> {
     if (!file.empty()) return read_file(part, file, &corpus.target_vocabulary).images;
     if (!has_training) return {};
-    return hold_out(training, size, size_key);
+    return hold_out(training, size);
   };
-  std::vector<LabelledImage> test =
-      other_part("test", options.test_images, "test_size", held_out.test);
+  std::vector<LabelledImage> test = other_part("test", options.test_images, sizes.test);
   std::vector<LabelledImage> validation =
-      other_part("validation", options.validation_images, "validation_size", held_out.validation);
+      other_part("validation", options.validation_images, sizes.validation);
   if (classes == nullptr) require_every_class(training, corpus.target_vocabulary);
   corpus.train = encode(std::move(training.images), corpus.target_vocabulary);
   if (const auto note = note_on_scale(corpus.train, options.pixel_maximum)) {
@@ -359,9 +390,13 @@ std::optional<ImageProperties> measure_images(const std::filesystem::path& path)
 
 std::vector<float> parse_image(std::string_view line, const std::string& place,
                                const ImageOptions& options) {
-  const auto fields = required_fields(
-      line, values_per_image(options), "the pixels, without a label", place,
-      "remove the labels; see data.image_height, data.image_width and data.image_channels");
+  const std::size_t values = values_per_image(options);
+  const bool has_label = static_cast<std::size_t>(std::ranges::count(line, ',')) == values;
+  const auto fields =
+      required_fields(line, values, "the pixels, without a label", place,
+                      has_label ? "remove the labels"
+                                : "write the value of each pixel: data.image_height x "
+                                  "data.image_width x data.image_channels values");
   return parse_pixels(fields, options.pixel_maximum, place, "every field is the value of a pixel");
 }
 

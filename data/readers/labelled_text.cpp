@@ -75,9 +75,9 @@ void for_each_line(CorpusText& text, BadLines bad, FirstPassBadLines* first_pass
     if (parsed) f(*std::move(parsed), bad);
   });
   if (first_pass != nullptr) {
-    first_pass->add(bad, lines);
+    first_pass->add(bad, lines, not_blank - bad.count());
   } else {
-    bad.finish(lines, notes);
+    bad.finish(lines, not_blank - bad.count(), notes);
   }
   if (not_blank > bad.count()) return;
   throw bad.nothing_left(
@@ -110,12 +110,26 @@ void encode_lines(CorpusText& text, const Tokenizer& tokenizer, const BadLines& 
   for_each_line(text, no_bad_lines, nullptr, notes, add_line);
 }
 
-/// Adds a note about labels that occur on a single line if the average label occurs on many lines:
-/// these labels may be misspelled or belong to a heading.
-void note_single_labels(const std::map<std::string, std::size_t>& labels,
-                        std::vector<std::string>& notes) {
-  constexpr std::size_t many = 10;  // average lines per label
+/// Adds notes about the labels of a training file that may be mistakes. Labels of a single line may
+/// be misspelled or belong to a heading, if the average label has many lines. If most labels have a
+/// single line, or if there are more labels than words, the columns are probably not the expected
+/// ones.
+///
+/// labels   number of lines of each label
+/// words    number of different words of the text; 0 if it is unknown
+/// content  the expected columns
+void note_doubtful_labels(const std::string& name, const TextContent& content,
+                          const std::map<std::string, std::size_t>& labels, std::size_t words,
+                          std::vector<std::string>& notes) {
+  constexpr std::size_t many = 10;  // labels, or average lines per label
   constexpr std::size_t max_named = 5;
+  if (labels.size() > many && words > 0 && labels.size() > words) {
+    notes.push_back(
+        fmt::format("warning: {}: found {} different labels and {} different words, "
+                    "expected {}; are the columns swapped?",
+                    name, labels.size(), words, content.expected));
+    return;
+  }
   std::size_t lines = 0, single = 0;
   std::vector<std::string> named;
   for (const auto& [label, count] : labels) {
@@ -124,11 +138,12 @@ void note_single_labels(const std::map<std::string, std::size_t>& labels,
       named.push_back(fmt::format("`{}`{}", escaped(label), name_odd_character(label)));
     }
   }
-  if (single == 0 || lines < many * labels.size()) return;
+  const bool most = labels.size() > many && 2 * single > labels.size();
+  if (single == 0 || (!most && lines < many * labels.size())) return;
   notes.push_back(fmt::format(
-      "warning: {} of {} classes {} a single training example: {}{}; check the spelling of labels",
-      single, labels.size(), single == 1 ? "has" : "have", fmt::join(named, ", "),
-      single > max_named ? ", ..." : ""));
+      "warning: {} of {} classes {} a single training example: {}{}; {}", single, labels.size(),
+      single == 1 ? "has" : "have", fmt::join(named, ", "), single > max_named ? ", ..." : "",
+      most ? fmt::format("expected {}", content.expected) : "check the spelling of labels"));
 }
 
 /// The training files. One pass makes the vocabularies, another pass encodes the examples.
@@ -178,7 +193,10 @@ class TrainingFiles {
       std::vector<std::string> names;
       for (const auto& [label, lines] : labels) names.push_back(label);
       corpus.target_vocabulary = class_names(names, name);
-      note_single_labels(labels, corpus.notes);
+      const bool counted = of_words && !subwords;
+      note_doubtful_labels(name, labelled_lines, labels, counted ? counter.different_words() : 0,
+                           corpus.notes);
+      note_similar_classes(corpus.target_vocabulary, corpus.notes);
     }
   } catch (const DataError&) {
     first_pass_.reject_any();
@@ -247,6 +265,15 @@ constexpr const char* tag_format_hint =
     "write a token, a tab and its label on each line, and an empty line between two sentences; "
     "select two columns of a file with cut, for example: cut -f1,4";
 
+/// The hint for a line whose columns are not a token and a label.
+std::string hint_for_columns(const std::string& line) {
+  const auto spaces = std::ranges::count(line, ' ');
+  if (spaces == 0 || line.find('\t') != line.npos) return tag_format_hint;
+  return fmt::format("replace the spaces by tabs{}: sed 's/ /\\t/g' FILE{}",
+                     spaces == 1 ? "" : ", and select the columns of the token and the label",
+                     spaces == 1 ? "" : fmt::format(" | cut -f1,{}", spaces + 1));
+}
+
 constexpr TextContent content{.expected = "a token, a tab and its label per line",
                               .hint = "name the file with the tokens and labels"};
 
@@ -267,7 +294,7 @@ struct TaggedFile {
 TaggedToken parse_token(const std::string& line, std::size_t number, const std::string& place) {
   const auto reject = [&](const std::string& found) {
     throw DataError(fmt::format("{}: found {}, expected a token, a tab and a label", place, found),
-                    tag_format_hint);
+                    hint_for_columns(line));
   };
   const auto tabs = std::ranges::count(line, '\t');
   if (tabs != 1) reject(tabs == 0 ? "no tab" : fmt::format("{} tabs", tabs));
@@ -291,7 +318,8 @@ TaggedFile read(const std::string& part, const std::string& file, const std::fil
   const std::vector<std::string> lines =
       read_corpus_lines(fmt::format("data.{}_text", part), path, corpus, content);
   TaggedFile tagged{.name = escaped(path.native()), .sentences = {}};
-  BadLines bad(part, on_bad_line, {.source = tagged.name, .target = tagged.name}, find_too_long);
+  const LineFiles files{.source = tagged.name, .target = tagged.name};
+  BadLines bad(part, on_bad_line, files, find_too_long);
   TaggedSentence sentence;
   std::size_t bad_before = 0;  // bad lines before this sentence
   const auto end_sentence = [&] {
@@ -313,7 +341,13 @@ TaggedFile read(const std::string& part, const std::string& file, const std::fil
   for (const TaggedSentence& each : tagged.sentences) {
     bad.add_if_too_long({each.size(), each.size(), 0}, each.front().line);
   }
-  bad.finish(lines.size(), corpus.notes);
+  bad.finish(lines.size(), tagged.sentences.size(), corpus.notes);
+  const bool one_sentence = std::ranges::none_of(lines, is_blank) && !tagged.sentences.empty();
+  if (one_sentence && find_too_long && on_bad_line == OnBadLine::stop) {
+    const std::size_t tokens = tagged.sentences.front().size();
+    const auto error = find_too_long(part, {tokens, tokens, 0}, files, 1);
+    if (error) throw DataError(error->what(), "put an empty line after each sentence");
+  }
   if (!tagged.sentences.empty()) return tagged;
   throw bad.nothing_left(
       tagged.name,
@@ -328,20 +362,26 @@ std::string only_name(const FileList& files) {
                   "join the files into one with: cat");
 }
 
-Vocabulary make_vocabulary(const TaggedFile& file, const WordOptions& words) {
+WordCounter count_tokens(const TaggedFile& file) {
   WordCounter counter;
   for (const TaggedSentence& sentence : file.sentences) {
     for (const TaggedToken& tagged : sentence) counter.add({tagged.token});
   }
-  return frequent_words(counter, words);
+  return counter;
 }
 
-Vocabulary collect_labels(const TaggedFile& file) {
-  std::vector<std::string> labels;
+Vocabulary collect_labels(const TaggedFile& file, std::size_t different_tokens,
+                          std::vector<std::string>& notes) {
+  std::map<std::string, std::size_t> counts;
   for (const TaggedSentence& sentence : file.sentences) {
-    for (const TaggedToken& tagged : sentence) labels.push_back(tagged.label);
+    for (const TaggedToken& tagged : sentence) ++counts[tagged.label];
   }
-  return class_names(labels, file.name);
+  std::vector<std::string> labels;
+  for (const auto& [label, count] : counts) labels.push_back(label);
+  Vocabulary classes = class_names(labels, file.name);
+  note_doubtful_labels(file.name, content, counts, different_tokens, notes);
+  note_similar_classes(classes, notes);
+  return classes;
 }
 
 Example encode(const TaggedSentence& sentence, const Corpus& corpus) {
@@ -377,8 +417,11 @@ Corpus load_tagged_text(const TextFiles& files, const WordOptions& words,
   if (fixed == nullptr || !files.train_text.empty()) {
     training = read_part("train", only_name(files.train_text), fixed_labels);
   }
-  corpus.source_vocabulary = fixed != nullptr ? fixed->source : make_vocabulary(training, words);
-  corpus.target_vocabulary = fixed_labels != nullptr ? *fixed_labels : collect_labels(training);
+  const WordCounter tokens = count_tokens(training);
+  corpus.source_vocabulary = fixed != nullptr ? fixed->source : frequent_words(tokens, words);
+  corpus.target_vocabulary = fixed_labels != nullptr
+                                 ? *fixed_labels
+                                 : collect_labels(training, tokens.different_words(), corpus.notes);
   encode(training, corpus, corpus.train, corpus.train_lines);
   const auto load = [&](const std::string& part, const std::string& file,
                         std::vector<Example>& examples, ExampleLines& lines) {

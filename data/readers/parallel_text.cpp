@@ -156,9 +156,9 @@ void for_each_pair(FilePair& files, BadLines bad, FirstPassBadLines* first_pass,
     f(*std::move(pair), bad);
   }
   if (first_pass != nullptr) {
-    first_pass->add(bad, reader.lines());
+    first_pass->add(bad, reader.lines(), pairs);
   } else {
-    bad.finish(reader.lines(), notes);
+    bad.finish(reader.lines(), pairs, notes);
   }
   note_skipped(notes, files.part, reader.lines(), pairs + bad.count(), "both lines are blank");
   require_pairs(files, pairs,
@@ -337,16 +337,16 @@ Corpus load_parallel_text(const ParallelTextOptions& options, const WordOptions&
                           const fs::path& base, const FixedVocabularies* fixed,
                           OnBadLine on_bad_line, const TrainingSetOptions& training) {
   Corpus corpus;
-  if (fixed != nullptr) {
-    corpus.source_vocabulary = fixed->source;
-    corpus.target_vocabulary = fixed->target.value();
-  }
+  const bool has_targets = fixed != nullptr && fixed->target;
+  if (fixed != nullptr) corpus.source_vocabulary = fixed->source;
+  if (has_targets) corpus.target_vocabulary = *fixed->target;
   const auto left_out = [&](const auto& source, const auto& target) {
     return fixed != nullptr && source.empty() && target.empty();
   };
   if (!left_out(options.train_source, options.train_target)) {
     TrainingPairs pairs(training_files(options, base), options, words, base, on_bad_line, training);
-    if (fixed == nullptr) pairs.make_vocabularies(corpus);
+    if (!has_targets) pairs.make_vocabularies(corpus);
+    if (fixed != nullptr) corpus.source_vocabulary = fixed->source;
     pairs.encode(corpus);
   }
   if (!left_out(options.validation_source, options.validation_target)) {

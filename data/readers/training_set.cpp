@@ -231,14 +231,14 @@ void BadLines::add_if_too_long(const ExampleLengths& example, std::size_t line) 
   too_long_.hint = error->hint();
 }
 
-void BadLines::finish(std::size_t total, std::vector<std::string>& notes) const {
-  if (action_ == OnBadLine::stop) reject_any(total);
+void BadLines::finish(std::size_t total, std::size_t left, std::vector<std::string>& notes) const {
+  if (action_ == OnBadLine::stop) reject_any(total, left);
   if (bad_.count == 0) return;
   notes.push_back(fmt::format("{}: {} of {} skipped as unusable, for example {}", part_, bad_.count,
                               total, bad_.named.front()));
 }
 
-void BadLines::reject_any(std::size_t total) const {
+void BadLines::reject_any(std::size_t total, std::size_t left) const {
   if (bad_.count == 0) return;
   const std::size_t added = bad_.count + too_long_.count;
   if (added == 1) throw DataError(bad_.named.front(), bad_.hint);
@@ -252,7 +252,7 @@ void BadLines::reject_any(std::size_t total) const {
     message += fmt::format(", {} of them with too many tokens", too_long_.count);
     hint += "\n  " + too_long_.hint;
   }
-  if (added < total) hint += "\n  or leave out these lines with data.on_bad_line=skip";
+  if (left > too_long_.count) hint += "\n  or leave out these lines with data.on_bad_line=skip";
   throw DataError(message, hint);
 }
 
@@ -262,14 +262,15 @@ DataError BadLines::nothing_left(const std::string& name, const DataError& empty
                    "correct these lines or name another file");
 }
 
-void FirstPassBadLines::add(const BadLines& bad, std::size_t total) {
+void FirstPassBadLines::add(const BadLines& bad, std::size_t total, std::size_t left) {
   if (first_.count() != 0) return;
   first_ = bad;
   total_ = total;
+  left_ = left;
 }
 
 void FirstPassBadLines::reject_any() const {
-  if (action_ == OnBadLine::stop) first_.reject_any(total_);
+  if (action_ == OnBadLine::stop) first_.reject_any(total_, left_);
 }
 
 }  // namespace tapestry

@@ -73,12 +73,13 @@ class BadLines {
   /// Ends the collection after `total` lines or examples. With OnBadLine::skip, adds a note to
   /// `notes` if count() is not 0.
   ///
+  /// left    number of examples without bad lines
   /// throws  DataError with OnBadLine::stop if count() is not 0. The message counts all added
   ///         lines. It names the first lines of add(), then the first lines that are too long.
-  void finish(std::size_t total, std::vector<std::string>& notes) const;
+  void finish(std::size_t total, std::size_t left, std::vector<std::string>& notes) const;
 
   /// throws  the DataError of finish() if count() is not 0.
-  void reject_any(std::size_t total) const;
+  void reject_any(std::size_t total, std::size_t left) const;
 
   /// The error for a file without usable lines: `empty` if no line was skipped, otherwise an error
   /// that names the first skipped line.
@@ -108,8 +109,9 @@ class FirstPassBadLines {
   /// An empty collection. With OnBadLine::skip, its lines are never rejected.
   explicit FirstPassBadLines(OnBadLine action) : action_(action), first_("train", action) {}
 
-  /// Adds the bad lines of the next file, which has `total` lines.
-  void add(const BadLines& bad, std::size_t total);
+  /// Adds the bad lines of the next file, which has `total` lines and `left` examples without bad
+  /// lines.
+  void add(const BadLines& bad, std::size_t total, std::size_t left);
 
   /// Rejects the lines before the second pass. Call it before a slow step between the passes, and
   /// after a step fails, because bad lines may be the reason.
@@ -121,6 +123,7 @@ class FirstPassBadLines {
   OnBadLine action_;
   BadLines first_;         ///< lines of the first file that has bad lines
   std::size_t total_ = 0;  ///< number of lines of this file
+  std::size_t left_ = 0;   ///< number of its examples without bad lines
 };
 
 /// Whether tokenized training examples are kept in a memory-mapped file instead of in memory.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <tuple>
@@ -223,6 +224,26 @@ Vocabulary class_names(const std::vector<std::string>& labels, std::string_view 
       fmt::format("{}: every example has the label \"{}\"{}, expected two or more classes", name,
                   excerpt(only), name_odd_character(only)),
       "name a file with examples of every class");
+}
+
+void note_similar_classes(const Vocabulary& classes, std::vector<std::string>& notes) {
+  constexpr std::size_t max_notes = 3;
+  std::map<std::string, std::string> first;  // the first class of each form
+  std::size_t found = 0;
+  for (std::size_t id = first_word_id; id < classes.size() && found < max_notes; ++id) {
+    const std::string& name = classes.token(static_cast<std::int32_t>(id));
+    std::string form = lowercase_european(with_plain_characters(name));
+    std::erase(form, ' ');
+    if (form.size() < 2) continue;  // such as the letters a and A
+    const auto [entry, is_new] = first.try_emplace(std::move(form), name);
+    if (is_new) continue;
+    ++found;
+    const std::string& other = entry->second;
+    notes.push_back(fmt::format(
+        "warning: the classes {}{} and {}{} differ only in case or in characters that look alike; "
+        "if they are one class, correct the labels",
+        excerpt(other), name_odd_character(other), excerpt(name), name_odd_character(name)));
+  }
 }
 
 std::int32_t class_id(const Vocabulary& classes, std::string_view label, const std::string& place) {

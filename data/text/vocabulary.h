@@ -164,6 +164,9 @@ class WordCounter {
   /// words.
   Vocabulary vocabulary(std::size_t min_frequency = 1, std::size_t max_words = 0) const;
 
+  /// Number of different words, of any count.
+  std::size_t different_words() const { return counts_.size(); }
+
  private:
   std::unordered_map<std::string, std::size_t> counts_;
 };
@@ -183,6 +186,10 @@ bool can_be_class(std::string_view label);
 /// throws  DataError if there are fewer than two classes; `name` is the name of the training set in
 ///         the message.
 Vocabulary class_names(const std::vector<std::string>& labels, std::string_view name);
+
+/// Adds notes about classes that differ only in case, in invisible characters or in characters that
+/// look alike, which they name by code point.
+void note_similar_classes(const Vocabulary& classes, std::vector<std::string>& notes);
 
 /// The class names, escaped for messages: "no, yes"; at most the first ten.
 std::string list_of_classes(const Vocabulary& classes);

@@ -90,9 +90,11 @@ std::optional<DataError> find_misfit(const Part& part, const ExampleLengths& exa
   needed = std::max(needed, tokens);
   const TaskWords words = task.words(config);
   const bool in_target = task.layout().source_length(example) < tokens;
+  const bool in_training = part.examples == &Corpus::train;
   return DataError(fmt::format("{}: found {} tokens {}, expected at most {} ({})", place(in_target),
                                tokens, words.tokens, max_tokens, key),
-                   fmt::format("set {} to {} or more{}", key, needed, words.long_example_hint));
+                   fmt::format("set {} to {} or more{}", key, needed,
+                               in_training ? words.long_example_hint : ""));
 }
 
 /// Overload for a stored example.
@@ -174,7 +176,7 @@ void skip_misfits(Corpus& corpus, const Part& part, const Config& config) {
   const std::size_t all = part_examples(corpus, part).size();
   BadLines bad(part.name, OnBadLine::skip);
   const std::vector<std::size_t> misfits = find_misfits(corpus, part, config, bad);
-  bad.finish(all, corpus.notes);
+  bad.finish(all, all - misfits.size(), corpus.notes);
   if (misfits.empty()) return;
   if (in_training) count_without(misfits, corpus.train_weights);
   if (in_training && corpus.train_file) {
@@ -261,7 +263,7 @@ void require_fitting_examples(const Corpus& corpus, const Config& config) {
     for (const std::size_t i : stored) {
       if (const auto misfit = find_misfit(corpus, part, i, config, needed)) bad.add(*misfit);
     }
-    bad.reject_any(stored.size());
+    bad.reject_any(stored.size(), stored.size() - bad.count());
   }
 }
 

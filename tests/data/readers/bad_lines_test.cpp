@@ -44,16 +44,21 @@ TEST_CASE("the error about bad lines shows the first bad lines, their count and 
   const std::string skip = "\n  or leave out these lines with data.on_bad_line=skip";
   struct {
     int bad, too_long;
+    std::size_t left;
     std::string message, hint;
   } const expected[] = {
-      {1, 0, "f:1: bad", "mend it"},
-      {2, 0, "f:1: bad\nf:2: bad\n2 of 9 cannot be used", "mend it" + skip},
-      {7, 0, "f:1: bad\nf:2: bad\nf:3: bad\nf:4: bad\nf:5: bad\nand 2 more\n7 of 9 cannot be used",
+      {1, 0, 8, "f:1: bad", "mend it"},
+      {2, 0, 7, "f:1: bad\nf:2: bad\n2 of 9 cannot be used", "mend it" + skip},
+      {2, 0, 0, "f:1: bad\nf:2: bad\n2 of 9 cannot be used", "mend it"},  // other lines are blank
+      {1, 1, 1, "f:1: bad\nf:1: long\n2 of 9 cannot be used, 1 of them with too many tokens",
+       "mend it\n  shorten it"},
+      {7, 0, 2,
+       "f:1: bad\nf:2: bad\nf:3: bad\nf:4: bad\nf:5: bad\nand 2 more\n7 of 9 cannot be used",
        "mend it" + skip},
-      {1, 2,
+      {1, 2, 8,
        "f:1: bad\nf:1: long\nf:2: long\n3 of 9 cannot be used, 2 of them with too many tokens",
        "mend it\n  shorten that" + skip},
-      {4, 2,
+      {4, 2, 5,
        "f:1: bad\nf:2: bad\nf:3: bad\nf:4: bad\nf:1: long\nand 1 more\n6 of 9 cannot be used, 2 of "
        "them with too many tokens",
        "mend it\n  shorten that" + skip},
@@ -61,14 +66,14 @@ TEST_CASE("the error about bad lines shows the first bad lines, their count and 
   for (const auto& each : expected) {
     const auto finish = [&] {
       Notes notes;
-      bad_lines(each.bad, each.too_long).finish(9, notes);
+      bad_lines(each.bad, each.too_long).finish(9, each.left, notes);
     };
     CHECK(rejection(finish) == each.message);
     CHECK(hint_of(finish) == each.hint);
-    CHECK_THROWS_AS(bad_lines(each.bad, each.too_long).reject_any(9), DataError);
+    CHECK_THROWS_AS(bad_lines(each.bad, each.too_long).reject_any(9, each.left), DataError);
   }
   Notes notes;
-  bad_lines(0, 9).finish(9, notes);  // lines that are only too long are not rejected
+  bad_lines(0, 9).finish(9, 9, notes);  // lines that are only too long are not rejected
   CHECK(bad_lines(0, 9).count() == 0);
   CHECK(notes.empty());
 }
@@ -76,33 +81,33 @@ TEST_CASE("the error about bad lines shows the first bad lines, their count and 
 TEST_CASE("the message about bad lines stays short even if lines are long") {
   BadLines bad("train", OnBadLine::stop), longer = bad;
   for (const char letter : {'a', 'b', 'c'}) bad.add(DataError(std::string(400, letter), "mend it"));
-  CHECK(rejection([&] { bad.reject_any(9); }) == std::string(400, 'a') + "\n" +
-                                                     std::string(400, 'b') +
-                                                     "\nand 1 more\n3 of 9 cannot be used");
+  CHECK(rejection([&] { bad.reject_any(9, 6); }) == std::string(400, 'a') + "\n" +
+                                                        std::string(400, 'b') +
+                                                        "\nand 1 more\n3 of 9 cannot be used");
   longer.add(DataError(std::string(900, 'a'), "mend it"));
   longer.add(DataError("b", "mend it"));
-  CHECK(rejection([&] { longer.reject_any(9); }) ==
+  CHECK(rejection([&] { longer.reject_any(9, 7); }) ==
         std::string(900, 'a') + "\nand 1 more\n2 of 9 cannot be used");
 }
 
 TEST_CASE("bad lines that are skipped are counted in the notes") {
   Notes notes;
-  bad_lines(0, 0, OnBadLine::skip).finish(9, notes);
+  bad_lines(0, 0, OnBadLine::skip).finish(9, 9, notes);
   CHECK(notes.empty());
-  bad_lines(7, 2, OnBadLine::skip).finish(9, notes);
+  bad_lines(7, 2, OnBadLine::skip).finish(9, 2, notes);
   CHECK(notes == Notes{"train: 7 of 9 skipped as unusable, for example f:1: bad"});
 }
 
 TEST_CASE(
     "after a first pass, the bad lines of the first file that has any are rejected, or skipped") {
   FirstPassBadLines lines(OnBadLine::stop);
-  lines.add(bad_lines(0), 3);
+  lines.add(bad_lines(0), 3, 3);
   CHECK_NOTHROW(lines.reject_any());
-  lines.add(bad_lines(2), 9);
-  lines.add(bad_lines(1), 4);
+  lines.add(bad_lines(2), 9, 7);
+  lines.add(bad_lines(1), 4, 3);
   CHECK(rejection([&] { lines.reject_any(); }) == "f:1: bad\nf:2: bad\n2 of 9 cannot be used");
   FirstPassBadLines skipped(OnBadLine::skip);
-  skipped.add(bad_lines(2), 9);
+  skipped.add(bad_lines(2), 9, 7);
   CHECK_NOTHROW(skipped.reject_any());
 }
 
@@ -242,8 +247,14 @@ TEST_CASE("bad tokens, unknown labels and sentences that are too long are reject
 
   // Without bad lines, sentences that are too long are not rejected.
   text.on_bad_line = OnBadLine::stop;
-  text.write("in\tO\nin\tO\nAda\tPER\n", "other");
+  text.write("in\tO\nin\tO\nAda\tPER\n\n", "other");
   CHECK(text.load().validation.size() == 1);
+  // Without an empty line, the whole file is one sentence.
+  text.write("in\tO\nin\tO\nAda\tPER\n", "other");
+  CHECK(hint_of([&] { text.load(); }) == "put an empty line after each sentence");
+  // Skipping is offered only if a whole sentence is left.
+  text.write("Ada\tDOG\nin\tO\n\nin\nin\tO\n\n", "other");
+  CHECK_FALSE(contains(hint_of([&] { text.load(); }), "on_bad_line"));
 }
 
 TEST_CASE("a tagged sentence with a bad token is skipped as a whole") {

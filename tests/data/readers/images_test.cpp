@@ -147,12 +147,15 @@ TEST_CASE("a table with a wrong number of fields, or a different separator, is r
       {"", {" found an empty file", "the pixels and the label of one image per line"}},
       {"\n \n", {" found no image"}},
       {"x,y,label\n", {" found no image"}},
+      {"Label,x,y\n1,0,0\n2,0,0\n", {"1: found the column \"Label\" first", "sed -E"}},
       {"0,0,a\n1,1,a\n", {" every example has the label \"a\"", "two or more classes"}},
   });
   images.options.image_channels = 3;
   images.check_rejected_tables({{"0,0,a\n", {"1:", "3 fields", "expected 7: 6 pixels"}}});
   images.options.train_images = "none.csv";
   images.check_rejected_now({"none.csv: cannot be read"});
+  images.options.train_images = ".";
+  images.check_rejected_now({"found a folder, expected a CSV, HDF5 or NumPy file"});
 }
 
 TEST_CASE("non-finite pixels, and labels that are not words, are rejected") {
@@ -216,9 +219,11 @@ TEST_CASE("the share of a class is rounded, but not the total number of held-out
 TEST_CASE("holding out all images of a class, or more than exist, is rejected") {
   CountingFolder images;
   images.held_out.test = 12;
-  images.check_rejected_now({"data.test_size: found 12", "less than 12", "lower data.test_size"});
+  images.check_rejected_now({"found 0 and 12", "less than 12", "data.test_size=1"});
   images.held_out = {.validation = 8, .test = 4};
-  images.check_rejected_now({"data.validation_size: found 8", "less than 8", "left in"});
+  images.check_rejected_now({"found 8 and 4", "data.validation_size=1 data.test_size=1"});
+  images.held_out = {.validation = 1, .test = 1};
+  CHECK(images.load().train.size() == 10);
   images.held_out = {.validation = 0, .test = 1};
   images.check_rejected_tables(
       {{"0,a\n1,b\n2,a\n", {" found all images of the class b held out"}}});
@@ -257,11 +262,12 @@ TEST_CASE("labels must be among the given classes, or the classes of the trainin
 TEST_CASE("a line without a label has only the pixels of an image") {
   const ImageOptions options = TableFolder().options;
   CHECK(parse_image("51, 255", "in:1", options) == Pixels{0.2F, 1.0F});
-  check_rejected({{"0,255,cat", {"in:7:", "3 fields", "expected 2: the pixels, without a label"}},
-                  {"0", {"in:7:", "1 field,", "expected 2"}},
-                  {"0,cat", {"in:7:", "\"cat\" in field 2", "expected a number"}},
-                  {"inf,0", {"in:7:", "\"inf\" in field 1", "expected a number"}}},
-                 [&](const std::string& line) { parse_image(line, "in:7", options); });
+  check_rejected(
+      {{"0,255,cat", {"in:7:", "3 fields", "expected 2: the pixels", "remove the labels"}},
+       {"0", {"in:7:", "1 field,", "expected 2", "the value of each pixel"}},
+       {"0,cat", {"in:7:", "\"cat\" in field 2", "expected a number"}},
+       {"inf,0", {"in:7:", "\"inf\" in field 1", "expected a number"}}},
+      [&](const std::string& line) { parse_image(line, "in:7", options); });
   CHECK(is_image_heading("left,right", options));
   CHECK_FALSE(is_image_heading("left,right,label", options));
   CHECK_FALSE(is_image_heading("left,2", options));

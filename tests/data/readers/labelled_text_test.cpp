@@ -68,6 +68,45 @@ TEST_CASE("labels with a single line cause a warning if labels average ten lines
             "`g5`, ...; check the spelling of labels"});
 }
 
+TEST_CASE("labels that are probably mistakes cause a warning") {
+  const LabelFolder text;
+  const TagFolder tags;
+  const auto notes = [](const auto& folder, const std::string& content) {
+    folder.write(content);
+    std::string all;
+    for (const std::string& note : folder.load().notes) all += note + "\n";
+    return all;
+  };
+  std::string numbered, tagged, swapped, heading = "token\tlabel\n\n";
+  for (int i = 0; i < 40; ++i) {
+    const std::string word = "w" + std::to_string(i);
+    numbered += std::to_string(i) + "\tgood\t" + word + " and x" + word + "\n";
+    tagged += word + (i % 2 == 0 ? "\tNOUN\n" : "\tVERB\n\n");
+    swapped += (i % 2 == 0 ? "NOUN\t" : "VERB\t") + word + "\n\n";
+  }
+  const struct {
+    std::string found, expected;
+  } rows[] = {
+      {notes(text, numbered), "40 of 40 classes have a single training example: `0`, `1`"},
+      {notes(text, tagged), "40 different labels and 2 different words"},
+      {notes(text, swapped), ""},
+      {notes(tags, tagged), ""},
+      {notes(tags, swapped), "40 different labels and 2 different words"},
+      {notes(tags, heading + tagged), "1 of 3 classes has a single training example: `label`"},
+      {notes(text, "good\ta b c\nGood\td e f\n"), "classes Good and good differ only in case"},
+      {notes(text, "good\ta b c\ngood\u200B\td e f\n"), "(U+200B, which is invisible)"},
+      {notes(text, "good\ta b c\ngood\u00A0\td e f\n"), "(U+00A0, which is not ` `)"},
+      {notes(tags, "a\tB-X\nb\tB\u2212X\n"), "(U+2212, which is not `-`)"},
+      {notes(text, "a\tb c d\nA\td e f\n"), ""},
+      {notes(text, "good\ta b c\nbad\td e f\n"), ""},
+  };
+  for (const auto& row : rows) {
+    CAPTURE(row.found);
+    CHECK(row.found.empty() == row.expected.empty());
+    CHECK(test::contains(row.found, row.expected));
+  }
+}
+
 TEST_CASE("a sentence may contain tabs, which are white space, and word options apply") {
   LabelFolder text;
   text.words.lowercase = true;
@@ -204,6 +243,8 @@ TEST_CASE("lines that are not a token and a label are rejected with their number
       {"Ada\tO\nlives\n", {"2: found no tab", rest}},
       {"Ada\tNNP\tO\n", {"1: found 2 tabs", rest}},
       {"\n\tO\n", {"2: found the token \"\"", word}},
+      {"Ada NNP I-NP O\n", {"1: found no tab", "sed 's/ /\\t/g' FILE | cut -f1,4"}},
+      {"Ada O\n", {"1: found no tab", "sed 's/ /\\t/g' FILE"}},
       {"New York\tO\n", {"1: found the token \"New York\"", word}},
       {"Ada\t\n", {"1: found the label \"\"", word}},
       {"Ada\tB PER\n", {"1: found the label \"B PER\"", word}},

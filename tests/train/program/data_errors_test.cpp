@@ -36,10 +36,10 @@ TEST_CASE("all bad lines are reported together with file and line, and can be sk
                   "model.max_length to 7", "data.max_tokens", "data.on_bad_line=skip"});
   // Bad lines are reported before subwords are learned from the other lines.
   check_rejected(work, "train text.yaml data.subwords=bpe data.vocabulary_size=24", 3, {blank});
-  check_words(work.out("train text.yaml data.on_bad_line=skip"),
-              {"train: 1 of 4 skipped as unusable, for example " + blank,
-               "train: 1 of 3 skipped as unusable, for example " + long_line,
-               "data: 2 training pairs, "});
+  check_words(
+      work.out("train text.yaml data.on_bad_line=skip"),
+      {"train: 1 of 4 skipped as unusable, for example " + blank,
+       "train: 1 of 3 skipped as unusable, for example " + long_line, "data: 2 training pairs, "});
   // Evaluation reports the lines that it skips.
   CHECK(work.run("evaluate runs/text").err.empty());
   work.write("more.de", "ein haus\n\n");
@@ -78,6 +78,7 @@ TEST_CASE("examples that are too long are counted, by file and line, before trai
              "ein hund und noch ein hund\n");  // both sides are too long: names the longest
   work.write("valid.en", "a dog that is very old too\n");
   check_rejected(work, "train text.yaml", 3, {work.at("valid.en") + ":1: found 8 tokens"});
+  CHECK_FALSE(contains(work.run("train text.yaml").err, "data.max_tokens"));
   work.write("valid.de", "ein hund\n");
   work.write("valid.en", "a dog\n");
   work.write("train.en", "a very big house\na cat\n");
