@@ -108,6 +108,20 @@ bool have_equal_content(const DataFile& a, const DataFile& b) {
   return a.bytes == b.bytes && a.digest == b.digest;
 }
 
+/// Adds a note for each part whose sources and targets are the same text.
+void note_equal_sides(Corpus& corpus) {
+  for (const std::string part : {"train", "validation", "test"}) {
+    const auto files = files_of_part(corpus, part);
+    const auto source = files.find("source"), target = files.find("target");
+    if (source == files.end() || target == files.end()) continue;
+    if (!have_equal_content(*source->second, *target->second)) continue;
+    corpus.notes.push_back(
+        fmt::format("warning: data.{0}_target has the same content as data.{0}_source: the model "
+                    "would learn to copy; name the file of the other language",
+                    part));
+  }
+}
+
 /// Adds a note for each held-out part if all its files have the content of training files.
 void note_equal_files(Corpus& corpus) {
   const auto training = files_of_part(corpus, "train");
@@ -160,6 +174,7 @@ Corpus load_corpus(const DataOptions& options, const FixedVocabularies* fixed) {
   if (fixed != nullptr) check_vocabularies(corpus, *fixed);
   corpus.fingerprint = fingerprint(corpus);
   note_equal_files(corpus);
+  note_equal_sides(corpus);
   return corpus;
 }
 

@@ -145,3 +145,20 @@ TEST_CASE("held-out sets with the content of training files cause a warning") {
   options.pairs.validation_target = path("b.txt");
   CHECK(load_corpus(options).notes.size() == 1);
 }
+
+TEST_CASE("a target file with the content of its source file causes a warning") {
+  const test::TemporaryFolder folder;
+  DataOptions options;
+  options.task = "parallel_text";
+  options.pairs.train_source = folder.write("a.txt", "one\ntwo\n").string();
+  options.pairs.train_target = folder.write("b.txt", "un\ndeux\n").string();
+  options.pairs.validation_source = folder.write("c.txt", "one\n").string();
+  options.pairs.validation_target = folder.write("d.txt", "un\n").string();
+  CHECK(load_corpus(options).notes.empty());
+  options.pairs.train_target = options.pairs.train_source;
+  options.pairs.validation_target = options.pairs.validation_source;
+  const std::vector<std::string> notes = load_corpus(options).notes;
+  REQUIRE(notes.size() == 2);
+  CHECK(notes[0].starts_with("warning: data.train_target has the same content as "));
+  CHECK(notes[1].starts_with("warning: data.validation_target has the same content as "));
+}
