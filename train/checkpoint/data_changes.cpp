@@ -76,7 +76,7 @@ std::vector<FileChange> changed_subword_files(const Config& config,
     }
   };
   compare("data.subword_file", options.file, words.source);
-  compare("data.target_subword_file", options.target_file, words.target.value_or(words.source));
+  if (words.target) compare("data.target_subword_file", options.target_file, *words.target);
   return changes;
 }
 

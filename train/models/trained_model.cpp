@@ -39,12 +39,18 @@ TrainedModel load_trained_model(const std::filesystem::path& path) {
 
 namespace {
 
-/// The vocabularies, except class vocabularies, that a model of `config` takes from the pretrained
-/// `model`.
+/// The vocabularies that a model of `config` takes from the pretrained `model`: the source
+/// vocabulary, and the target vocabulary if it has the same role. Other targets have the words of
+/// the sources, or the target vocabulary is made from the data.
 FixedVocabularies shared_vocabularies(const TrainedModel& model, const Config& config) {
+  const Task &from = find_task(model.config), &to = find_task(config);
   FixedVocabularies words{.source = model.codec.source_vocabulary(), .target = std::nullopt};
-  if (!find_task(config).layout().labels_are_classes) {
+  if (to.layout().labels_are_classes) return words;
+  const bool translates = to.traits().reads_source;
+  if (!from.layout().labels_are_classes && from.traits().reads_source == translates) {
     words.target = model.codec.target_vocabulary();
+  } else if (!translates || config.data.pairs.shared_vocabulary) {
+    words.target = words.source;
   }
   return words;
 }

@@ -43,6 +43,27 @@ TEST_CASE(
   CHECK(work.run("gradcheck parts --coordinates=1 --directions=1").code == 0);
 }
 
+TEST_CASE("a translator makes its target vocabulary from the text if the model has only classes") {
+  const PretrainedWorkplace work;
+  work.out("train classes.yaml");
+  work.write("a.txt", "le chat\nun chien\n");
+  work.write("b.txt", "the cat\na dog\n");
+  work.write("pairs.yaml",
+             "data: {task: parallel_text, train_source: a.txt, train_target: b.txt, "
+             "validation_source: a.txt, validation_target: b.txt}\n"
+             "model: {d_model: 32, num_heads: 2, d_ff: 64, num_encoder_layers: 1, "
+             "num_decoder_layers: 1, max_length: 12}\n"
+             "train: {steps: 2, batch_size: 2, threads: 1}\n");
+  // The classes are `no` and `yes`; both targets have four words, and four special symbols.
+  for (const std::string from : {"runs/classes", "runs/masked"}) {
+    CHECK(contains(work.out("train pairs.yaml --fresh train.initialize_from=" + from), " and 8\n"));
+  }
+  CHECK(contains(work.out("train masked.yaml --fresh train.initialize_from=runs/classes "
+                          "data.task=text data.train_text=a.txt data.unit=word data.context=2 "
+                          "--dry-run"),
+                 "vocabulary of 8"));
+}
+
 TEST_CASE("with a learning rate near 0, a run validates and saves the pretrained weights") {
   const PretrainedWorkplace work;
   // The loss of each validation, and of the evaluation afterwards.
