@@ -16,6 +16,7 @@
 #include "data/io/near_name.h"
 #include "data/io/utf8.h"
 #include "train/base/error.h"
+#include "train/base/format.h"
 #include "train/base/program.h"
 #include "train/checkpoint/average.h"
 #include "train/checkpoint/checkpoint.h"
@@ -24,6 +25,7 @@
 #include "train/checkpoint/run_directory.h"
 #include "train/checkpoint/run_id.h"
 #include "train/config/config.h"
+#include "train/config/load.h"
 #include "train/system/standard_streams.h"
 
 namespace tapestry {
@@ -134,9 +136,45 @@ std::string ModelOrigin::in_words() const {
   return escaped(choice.empty() ? place : fmt::format("{} ({})", place, choice));
 }
 
+namespace {
+
+/// Whether a path names an existing file with the extension of a config.
+bool is_config_file(const fs::path& path) {
+  std::error_code ignored;
+  return (path.extension() == ".yaml" || path.extension() == ".yml") &&
+         fs::is_regular_file(path, ignored);
+}
+
+/// The run directory of a config file, even if the config is invalid.
+std::string run_dir_of_config(const std::string& path) try {
+  return load_config(path).train.run_dir;
+} catch (const UserError&) {
+  return default_run_dir(path);
+}
+
+/// The path of an existing run, or of another file, that was probably meant by a missing path.
+std::optional<std::string> path_meant_by(const fs::path& path) {
+  std::error_code ignored;
+  const fs::path below = fs::path("runs") / path;
+  if (fs::is_directory(below, ignored)) return below.string();
+  const auto near = closest_path(path);
+  return near ? near : closest_path(below);
+}
+
+}  // namespace
+
 std::string hint_for_missing_run(const fs::path& path) {
   std::error_code ignored;
-  const auto meant = fs::exists(path, ignored) ? std::nullopt : closest_path(path);
+  std::optional<std::string> meant;
+  if (is_config_file(path)) {
+    meant = run_dir_of_config(path.string());
+    if (!fs::is_directory(*meant, ignored)) {
+      return fmt::format("train it first: {} train {}", program_name(),
+                         format_argument(path.string()));
+    }
+  } else if (!fs::exists(path, ignored)) {
+    meant = path_meant_by(path);
+  }
   return meant ? fmt::format("did you mean {}?", escaped(*meant))
                : fmt::format("name a run directory; `{} runs` lists them", program_name());
 }
@@ -144,6 +182,14 @@ std::string hint_for_missing_run(const fs::path& path) {
 OpenedCheckpoint open_run(const std::string& run) {
   std::error_code ignored;
   if (fs::is_directory(run, ignored)) return best_checkpoint(find_run(run));
+  const bool is_config = is_config_file(run);
+  if (is_config || fs::status(run, ignored).type() == fs::file_type::not_found) {
+    throw CheckpointError(
+        fmt::format("{}: {}", escaped(run),
+                    is_config ? "found a config file, expected a run directory or a checkpoint"
+                              : "cannot be read: No such file or directory"),
+        hint_for_missing_run(run));
+  }
   return {run, read_checkpoint(run), ""};
 }
 

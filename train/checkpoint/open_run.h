@@ -53,8 +53,8 @@ struct OpenedCheckpoint {
 /// throws  CheckpointError if no checkpoint is found or it cannot be used.
 OpenedCheckpoint open_run(const std::string& run);
 
-/// The hint for a path that is not a run: a path with a similar name, or the command that lists
-/// runs.
+/// The hint for a path that is not a run: the run of a config file, a run with this name in the
+/// folder `runs`, a path with a similar name, or the command that lists runs.
 std::string hint_for_missing_run(const std::filesystem::path& path);
 
 }  // namespace tapestry

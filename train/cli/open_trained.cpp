@@ -2,6 +2,7 @@
 #include "train/cli/open_trained.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -24,9 +25,32 @@
 namespace tapestry {
 namespace {
 
+/// The hint for an override that a trained model cannot take: the override or option that was
+/// probably meant.
+std::string hint_for_fixed_key(const std::string& override, const DataOptions& data) {
+  constexpr std::string_view threads = "train.threads=";
+  if (override.starts_with(threads)) {
+    return "write --threads " + override.substr(threads.size());
+  }
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(override, ignored)) {
+    return "leave it out, or name a config file";
+  }
+  std::vector<std::string> keys;
+  for (const std::string_view key : data_source(data).kind.keys) {
+    if (key.starts_with("data.test_") && key != "data.test_size") keys.emplace_back(key);
+  }
+  if (keys.size() == 1) return fmt::format("did you mean {}={}?", keys[0], escaped(override));
+  for (std::string& key : keys) key += "=FILE";
+  return fmt::format("write {}", fmt::join(keys, " "));
+}
+
 /// Rejects an override that sets neither a data file nor a key of the section decoding. Unknown
 /// keys are reported by parse_config().
-void require_changeable(const std::string& override, const std::string& path) {
+///
+/// data  options of the trained model
+void require_changeable(const std::string& override, const std::string& path,
+                        const DataOptions& data) {
   const std::size_t equals = override.find('=');
   const std::string key = override.substr(0, equals);
   const auto rule = change_rule(key);
@@ -38,7 +62,7 @@ void require_changeable(const std::string& override, const std::string& path) {
         fmt::format("expected only data files, such as data.test_text=more.txt, and decoding "
                     "keys after {}: a trained model keeps its config",
                     path),
-        "leave it out, or name a config file");
+        hint_for_fixed_key(override, data));
   }
   if (key == "data.subword_file" || key == "data.target_subword_file") {
     reject_option(override, "a trained model keeps the subwords that it was trained with",
@@ -104,7 +128,7 @@ void require_kind(const TrainedModel& trained, const std::vector<std::string>& k
 Config with_other_data(const std::string& path, const Config& trained,
                        const std::vector<std::string>& overrides) {
   if (overrides.empty()) return trained;
-  for (const std::string& override : overrides) require_changeable(override, path);
+  for (const std::string& override : overrides) require_changeable(override, path, trained.data);
   Config config = parse_config(dump_config(trained), "config of the checkpoint", overrides);
   data_source(config.data).check_other_files(trained.data, config.data);
   return config;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <filesystem>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "train/base/program.h"
 #include "train/cli/command.h"
 #include "train/config/domain.h"
+#include "train/config/fields.h"
 #include "train/config/synonyms.h"
 #include "train/system/standard_streams.h"
 
@@ -61,10 +63,37 @@ std::optional<std::string> override_meant_by(const CLI::App& command, const std:
   };
   if (std::ranges::none_of(command.get_options(), has_overrides)) return std::nullopt;
   const std::size_t equals = option.find('=');
-  const auto keys = keys_meant_by(option.substr(2, equals - 2));
+  const std::string name = option.substr(2, equals - 2);
+  const auto keys = find_field(name) ? std::vector{name} : keys_meant_by(name);
   if (keys.empty()) return std::nullopt;
   const std::string value = equals != option.npos ? option.substr(equals + 1) : next;
   return fmt::format("`{}={}`", keys.front(), value.empty() ? "..." : value);
+}
+
+/// An option with a name of other programs, such as --length for --tokens; nullopt for other names.
+std::optional<std::string> option_meant_by(const std::vector<std::string>& options,
+                                           const std::string& name) {
+  static constexpr std::array<std::array<const char*, 2>, 3> others{
+      {{"--length", "--tokens"}, {"--max-length", "--tokens"}, {"--max-new-tokens", "--tokens"}}};
+  for (const auto& [other, option] : others) {
+    if (name == other && std::ranges::find(options, option) != options.end()) return option;
+  }
+  return std::nullopt;
+}
+
+/// The hint for an option that the program does not need, such as --device and --config; nullopt
+/// for other options. `next` is the word after the option.
+std::optional<std::string> hint_for_needless_option(const AddedCommand& given,
+                                                    const std::string& option,
+                                                    const std::string& next) {
+  const std::size_t equals = option.find('=');
+  const std::string name = option.substr(0, equals);
+  if (name == "--config" && given.app.get_option_no_throw("CONFIG") != nullptr) {
+    const std::string path = equals != option.npos ? option.substr(equals + 1) : next;
+    return fmt::format("write `{} {} {}`", program_name(), given.command.name,
+                       path.empty() ? "CONFIG" : format_argument(path));
+  }
+  return hint_for_missing_feature(name.substr(std::min(name.size(), std::size_t{2})));
 }
 
 /// Rejects an argument that the command does not accept. `words` are the words of the command line.
@@ -80,17 +109,22 @@ std::optional<std::string> override_meant_by(const CLI::App& command, const std:
       for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
     }
     const std::string name = argument.substr(0, argument.find('='));
-    auto meant = closest(name, options);
+    auto meant = option_meant_by(options, name);
+    if (!meant) meant = closest(name, options);
     const auto longer = std::ranges::find_if(options, [&](const std::string& option) {
       return name.size() > 3 && option.starts_with(name);
     });
     if (!meant && longer != options.end()) meant = *longer;
     const auto at = std::ranges::find(words, argument);
     const bool has_next = at != words.end() && at + 1 != words.end() && !(at + 1)->starts_with('-');
+    const std::string next = has_next ? *(at + 1) : "";
     if (!meant && argument.starts_with("--")) {
-      meant = override_meant_by(given.app, argument, has_next ? *(at + 1) : "");
+      meant = override_meant_by(given.app, argument, next);
     }
-    reject(program, fmt::format("there is no option {}", argument), meant);
+    const std::string mistake = fmt::format("there is no option {}", argument);
+    const auto hint = meant ? std::nullopt : hint_for_needless_option(given, argument, next);
+    if (hint) throw UsageError(mistake, *hint);
+    reject(program, mistake, meant);
   }
   const std::string mistake = fmt::format("found `{}`, expected nothing more", argument);
   const auto is_text = [](const CLI::Option* option) {

@@ -212,6 +212,8 @@ TEST_CASE("evaluate needs no training files, and can score other files") {
   CHECK(contains(moved.err, "train.en (data.train_target): found "));
   check_rows(work, {{more + "data.test_source=", 2, {"data.test_source=: found no file"}},
                     {"evaluate runs/text data.tst_source=a", 2, {"did you mean `test_source`"}},
+                    {"evaluate runs/text train.threads=1", 2, {"write --threads 1"}},
+                    {"evaluate runs/text more.de", 2, {"data.test_source=FILE data.test_target="}},
                     {"evaluate runs/text data.train_source=no", 3, {"is data.train_source)"}}});
 
   fs::rename(work / "valid.en", work / "elsewhere.en");
@@ -283,6 +285,7 @@ TEST_CASE("evaluate scores only the images that were held out of training") {
   work.out("train images.yaml train.steps=1");
   const std::string cut = work.out("evaluate runs/images");
   fs::copy(work / "images.csv", work / "more.csv");
+  check_rejected(work, "evaluate runs/images more.csv", 2, {"mean data.test_images=more.csv?"});
   check_rejected(work, "evaluate runs/images data.test_images=more.csv", 2,
                  {"data.test_images", "would change the images", "data.validation_images"});
   const std::string more = work.run("evaluate runs/images data.validation_images=more.csv").out;
