@@ -126,7 +126,7 @@ void note_doubtful_labels(const std::string& name, const TextContent& content,
   if (labels.size() > many && words > 0 && labels.size() > words) {
     notes.push_back(
         fmt::format("warning: {}: found {} different labels and {} different words, "
-                    "expected {}; are the columns swapped?",
+                    "expected {}; check the order of the columns",
                     name, labels.size(), words, content.expected));
     return;
   }

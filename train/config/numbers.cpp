@@ -105,11 +105,10 @@ struct TimeUnit {
   std::int64_t seconds;
   std::array<std::string_view, 5> words;  ///< that people write instead of the letter
 };
-constexpr std::array<TimeUnit, 4> time_units{
-    {{'d', 86400, {"d", "day", "days"}},
-     {'h', 3600, {"h", "hr", "hrs", "hour", "hours"}},
-     {'m', 60, {"m", "min", "mins", "minute", "minutes"}},
-     {'s', 1, {"s", "sec", "secs", "second", "seconds"}}}};
+constexpr std::array<TimeUnit, 4> time_units{{{'d', 86400, {"d", "day", "days"}},
+                                              {'h', 3600, {"h", "hr", "hrs", "hour", "hours"}},
+                                              {'m', 60, {"m", "min", "mins", "minute", "minutes"}},
+                                              {'s', 1, {"s", "sec", "secs", "second", "seconds"}}}};
 constexpr std::int64_t max_duration = 10'000 * time_units[0].seconds;
 
 /// Removes a number and its unit letter from the front of `text` and returns their time in seconds.

@@ -145,7 +145,7 @@ TEST_CASE("the hint for a mistake in a config names what to write") {
       {"train.steps: 10\n", "write `steps: ...` indented below `train:`"},
       {"data.task: copy\n", "write `task: ...` indented below `data:`"},
       {"data: task: copy\n", "write `task: copy` indented below `data:`"},
-      {"model:\n  d_ff: 8\n  num_heads = 2\n", "write `num_heads: 2` in line 3"},
+      {"model:\n  d_ff: 8\n  num_heads = 2\n", "write `num_heads: 2`"},
       {"model:\n  num_heads=2\n", "write `num_heads: 2`, with a space after the colon"},
       {"train: {device: cuda}\n",
        "remove it: training runs on the CPU, with train.threads threads"},
