@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -17,7 +16,6 @@
 #include "train/config/domain.h"
 #include "train/config/error.h"
 #include "train/inference/attention_view.h"
-#include "train/inference/finite_outputs.h"
 #include "train/system/standard_streams.h"
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
@@ -165,12 +163,6 @@ void run(const Arguments& arguments) {
   const Batch batch = inference_batch(task, subject.example);
   auto [all_layers, notes] = attention_weights(
       *subject.model, batch, task.answers().stack_tokens(batch, subject.config, subject.codec));
-  const auto is_finite = [](const LayerAttention& layer) {
-    return std::ranges::all_of(layer.weights, [](double weight) { return std::isfinite(weight); });
-  };
-  if (!std::ranges::all_of(all_layers, is_finite)) {
-    reject_non_finite(*subject.model, batch, subject.name);
-  }
   for (const std::string& note : notes) warn(note);
   if (all_layers.empty()) {
     reject_option(

@@ -329,7 +329,7 @@ TEST_CASE("diff and replay name the step and tensor of a one-bit change between 
   std::filesystem::remove(work / "a/events.jsonl");
   check_words(work.diff("a b"), {"events.jsonl: the runs have no digests of the same tensors and",
                                  "\nfirst difference: in steps 7 to 12, parameters/",
-                                 "\nhint: train both with train.digest_every=1 "});
+                                 "\nhint: train both runs with train.digest_every=1 "});
 }
 
 TEST_CASE("with digests of some steps, diff prints the range of steps of the first difference") {

