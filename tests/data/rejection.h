@@ -44,15 +44,15 @@ struct BadInput {
   std::vector<std::string> words;
 };
 
-/// Checks for each input that read(input) throws a DataError that contains the words.
-template <typename Read>
+/// Checks for each input that read(input) throws an `Error` that contains the words.
+template <class Error = DataError, typename Read>
 void check_rejected(const std::vector<BadInput>& inputs, Read read) {
   for (const BadInput& bad : inputs) {
     CAPTURE(bad.input.substr(0, 200));
     std::string text = "no error";
     try {
       read(bad.input);
-    } catch (const DataError& error) {
+    } catch (const Error& error) {
       CHECK_FALSE(error.hint().empty());
       text = std::string(error.what()) + " | " + error.hint();
     }

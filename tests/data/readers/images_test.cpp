@@ -20,10 +20,11 @@ namespace {
 TEST_CASE("arrays of more images than fit into memory are rejected before they are read") {
   const ImageOptions options{.image_height = 8, .image_width = 8};
   const std::uint64_t many = 100'000'000'000'000;
-  check_rejected({{"a.h5", {"a.h5: found", "GB of memory, expected at most", "train on a part"}}},
-                 [&](const std::string& name) {
-                   ImageArrays({.images = name, .labels = name}, {many, 8, 8}, {many}, options);
-                 });
+  check_rejected<MemoryError>(
+      {{"a.h5", {"a.h5: found", "GB of memory, expected at most", "train on a part"}}},
+      [&](const std::string& name) {
+        ImageArrays({.images = name, .labels = name}, {many, 8, 8}, {many}, options);
+      });
 }
 
 /// A table of two images.

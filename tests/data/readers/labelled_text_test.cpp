@@ -127,7 +127,7 @@ TEST_CASE("held-out sentences are encoded with the words and classes of the trai
   CHECK(corpus.test == corpus.validation);
   CHECK(keys(corpus) == all_keys);
   text.write("\nfair\tA day\n", "other.txt");
-  text.check_rejected_now({"other.txt:2: found the label fair", "classes bad, good"});
+  text.check_rejected_now({"other.txt:2: found the label \"fair\"", "classes bad, good"});
 }
 
 TEST_CASE("a vocabulary and classes may be given, and labels must then be among the classes") {
@@ -142,7 +142,7 @@ TEST_CASE("a vocabulary and classes may be given, and labels must then be among 
   CHECK(corpus.target_vocabulary == *fixed.target);
   CHECK(corpus.train.front().target == Ids{fixed.target->id("good")});
   fixed.target = Vocabulary({"good", "fair"});
-  text.check_rejected_now({"train.txt:2: found the label bad", "classes good, fair"}, &fixed);
+  text.check_rejected_now({"train.txt:2: found the label \"bad\"", "classes good, fair"}, &fixed);
 }
 
 TEST_CASE("lines that are not a label, a tab and a sentence are rejected with their numbers") {
@@ -225,7 +225,7 @@ TEST_CASE("held-out tagged sentences are encoded with the words and labels of th
   CHECK(corpus.test == corpus.validation);
   CHECK(keys(corpus) == all_keys);
   tags.write("York\tI-PER\n", "other.txt");
-  tags.check_rejected_now({"other.txt:1: found the label I-PER"});
+  tags.check_rejected_now({"other.txt:1: found the label \"I-PER\""});
 }
 
 TEST_CASE("the vocabularies of a trained model are used") {

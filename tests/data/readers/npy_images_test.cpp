@@ -88,7 +88,7 @@ TEST_CASE(
   CHECK(corpus.test[0] == Example{.target = {4}, .pixels = {1.0F, 0.0F}});
   CHECK(corpus.files[3].key == "data.test_images.labels");
   folder.folder.write("t.labels.npy", npy_file<std::uint8_t>("|u1", "(1,)", {9}));
-  folder.check_rejected_now({"t.labels.npy: image 0", "label 9", "classes 3, 7"});
+  folder.check_rejected_now({"t.labels.npy: image 0", "label \"9\"", "classes 3, 7"});
   std::filesystem::remove(folder.name("digits.labels.npy"));
   folder.check_rejected_now(
       {"digits.labels.npy: cannot be read", "numpy.save(\"digits.labels.npy\""});
@@ -100,12 +100,12 @@ TEST_CASE("images of arrays with unknown labels are counted, and skipped on requ
   const NpyFolder folder;
   const Vocabulary classes({"3", "5"});
   folder.check_rejected_now(
-      {"image 0: found the label 7", "image 2: found", "2 of 3 cannot be used"}, &classes);
+      {"image 0: found the label \"7\"", "image 2: found", "2 of 3 cannot be used"}, &classes);
   const Corpus corpus = folder.load(&classes, OnBadLine::skip);
   REQUIRE(corpus.train.size() == 1);
   CHECK(corpus.train[0].target == std::vector<std::int32_t>{classes.id("3")});
   CHECK(test::contains(corpus.notes.front(), "train: 2 of 3 skipped"));
-  CHECK(test::contains(corpus.notes.front(), "image 0: found the label 7"));
+  CHECK(test::contains(corpus.notes.front(), "image 0: found the label \"7\""));
 }
 
 // ---- Types
