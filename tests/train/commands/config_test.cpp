@@ -54,8 +54,7 @@ TEST_CASE("config new asks what the task needs and writes a config that trains")
   CHECK_FALSE(work.has("other.yaml"));
 }
 
-TEST_CASE("every config that config new writes trains without edits, on few or many examples" *
-          doctest::test_suite("slow")) {
+TEST_CASE("every config that config new writes trains without edits, on few or many examples") {
   const KindWorkplace work;
   const auto repeated = [](const std::string& lines, int times) {
     std::string text;
