@@ -382,19 +382,25 @@ void create_folder_durably(const std::filesystem::path& folder, FileSystem& file
 
 void require_creatable_folder(const std::filesystem::path& folder) {
   std::error_code error;
-  std::filesystem::path existing = folder;
+  std::filesystem::path existing = folder, missing;
   while (std::filesystem::symlink_status(existing, error).type() ==
          std::filesystem::file_type::not_found) {
     const std::filesystem::path parent = parent_folder(existing);
     if (parent == existing) break;
-    existing = parent;
+    missing = std::exchange(existing, parent);
   }
   const auto type = std::filesystem::status(existing, error).type();
   if (type == std::filesystem::file_type::none) return;  // creating the folder reports the reason
   const bool is_file = type != std::filesystem::file_type::directory;
   if (!is_file && ::access(existing.c_str(), W_OK | X_OK) == 0) return;
+  if (!is_file && missing.empty()) {
+    const int code = errno;
+    throw OutputError(fmt::format("{}: could not write to the folder: {}", escaped(folder.string()),
+                                  errno_text(code)),
+                      errno_hint(code, folder));
+  }
   if (is_file) errno = EEXIST;
-  throw_output_error(existing, "create the folder");
+  throw_output_error(is_file ? existing : missing, "create the folder");
 }
 
 void remove_file(const std::filesystem::path& path, FileSystem& files) {

@@ -430,6 +430,29 @@ TEST_CASE("a folder that cannot be inspected, created or flushed is reported") {
   failing(5, "fsync", "could not flush its parent folder: Input/output");
 }
 
+TEST_CASE("a folder that this user cannot create is named, and the folder to make writable") {
+  const TemporaryFolder folder;
+  const std::filesystem::path parent = folder / "parent";
+  std::filesystem::create_directory(parent);
+  std::filesystem::permissions(folder.path(), std::filesystem::perms(0755));
+  std::filesystem::permissions(parent, std::filesystem::perms(0555));
+  const bool is_root = ::geteuid() == 0;
+  constexpr uid_t nobody = 65534;
+  const auto error_about = [&](const std::filesystem::path& wanted) {
+    if (is_root) REQUIRE(::setresuid(nobody, nobody, 0) == 0);
+    const std::string text = output_error([&] { require_creatable_folder(wanted); });
+    if (is_root) REQUIRE(::setresuid(0, 0, 0) == 0);
+    return text;
+  };
+  const std::string hint = " | make " + parent.string() + " writable or write elsewhere";
+  CHECK(error_about(parent / "new") ==
+        (parent / "new").string() + ": could not create the folder: Permission denied" + hint);
+  CHECK(error_about(parent / "new" / "run") ==
+        (parent / "new").string() + ": could not create the folder: Permission denied" + hint);
+  CHECK(error_about(parent) ==
+        parent.string() + ": could not write to the folder: Permission denied" + hint);
+}
+
 TEST_CASE("deleting a file succeeds if it does not exist") {
   const TemporaryFolder folder;
   write(folder / "x", "text");
