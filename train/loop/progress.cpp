@@ -148,10 +148,17 @@ void Progress::write_line(const std::string& text) {
   if (out_ == nullptr) return;
   errno = 0;
   const bool written = std::fputs((text + "\n").c_str(), out_) >= 0 && std::fflush(out_) == 0;
-  if (!written && output_error_ == 0) output_error_ = errno;
+  const auto problem = [this] {
+    return "standard output could not be written: " +
+           std::generic_category().message(output_error_);
+  };
+  if (!written && output_error_ == 0) {
+    output_error_ = errno;
+    // A reader that needs no more lines closes a pipe.
+    if (output_error_ != EPIPE) warn(problem());
+  }
   if (output_error_ == 0 || log_ == nullptr || std::exchange(lost_, true)) return;
-  log_->info("warning: standard output could not be written: {}",
-             std::generic_category().message(output_error_));
+  log_->info("warning: {}", problem());
 }
 
 /// Whether to redraw the live line: at most ten times a second.

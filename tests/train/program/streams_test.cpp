@@ -164,6 +164,10 @@ TEST_CASE("a run ends with the same bytes if its output has no reader or all str
     CHECK(log.find(warning) != log.npos);
     CHECK(log.find(warning) == log.rfind(warning));
   }
+  const Outcome full = work.run("train tiny.yaml --fresh", Streams{.out = "/dev/full"});
+  CHECK(contains(full.err, "warning: standard output could not be written: "));
+  CHECK(work.run("train tiny.yaml --fresh", Streams{.out_descriptor = pipe.writing_end()}).err ==
+        "");
   // The result of a dry run is its output.
   const auto before = work.contents();
   for (const char* out : {"/dev/full", ""}) {
