@@ -110,7 +110,7 @@ void define(CLI::App& command, Arguments& arguments) {
             "the end")
       ->type_name("FACTOR");
   command.footer(
-      "Each run has a directory FOLDER/run-N, which all other commands accept. FOLDER/sweep.csv "
+      "Each run has a directory FOLDER/run-NN, which all other commands accept. FOLDER/sweep.csv "
       "lists\n"
       "the best value of train.best_metric of each run; FOLDER/report.html shows the curves. To "
       "continue\n"

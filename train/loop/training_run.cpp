@@ -76,7 +76,9 @@ void require_same_run(const LoadedRun& run, const StepComputer& computer, Proces
 }
 
 /// Writes the complete config of the run, after its id. throws OutputError.
-void write_config(const RunDirectory& directory, const Config& config, const std::string& run_id) {
+void write_config(const RunDirectory& directory, Config config, const std::string& run_id) {
+  // A renamed run directory may have a name that a config cannot contain.
+  config.train.run_dir = escaped(config.train.run_dir);
   const std::string text = run_id_line(run_id) + dump_config(config);
   write_file_durably(directory.path() / "config.yaml", text);
 }

@@ -163,6 +163,16 @@ TEST_CASE("a new or resumed run that cannot save a checkpoint does not begin a s
   }
 }
 
+TEST_CASE("a run directory renamed to bytes that are not UTF-8 can be resumed and listed") {
+  const TrainedWorkplace work;
+  fs::rename(work / "runs/tiny", work / "r\xfcn");
+  for (const int steps : {13, 14}) {
+    work.out(fmt::format("train --resume r\xfcn train.steps={}", steps));
+  }
+  CHECK(contains(work.out("runs ."), "r\\xFCn"));
+  CHECK(contains(work.read("r\xfcn/config.yaml"), "r\\xFCn"));
+}
+
 // ---- Changed configs
 
 TEST_CASE("a changed config is compared key by key with the checkpoint") {
