@@ -170,7 +170,7 @@ TEST_CASE("a run directory renamed to bytes that are not UTF-8 can be resumed an
     work.out(fmt::format("train --resume r\xfcn train.steps={}", steps));
   }
   CHECK(contains(work.out("runs ."), "r\\xFCn"));
-  CHECK(contains(work.read("r\xfcn/config.yaml"), "r\\xFCn"));
+  CHECK(contains(work.read("r\xfcn/config.yaml"), R"(run_dir: "r\\xFCn")"));
 }
 
 // ---- Changed configs
