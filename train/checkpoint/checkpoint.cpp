@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/kernels/parallel.h"
 #include "data/io/error.h"
 #include "data/io/file.h"
 #include "data/io/utf8.h"
@@ -123,15 +124,19 @@ class GroupCopy {
   std::vector<Target> targets_;
 };
 
-/// Adds whole arrays to a checkpoint. Elements outside the shard are 0.
+/// Adds whole arrays to a checkpoint. Elements outside the shard are 0. Copies on all threads,
+/// because training waits for the copy.
 void put_shard(ArrayStore& arrays, const ShardState& state,
                const std::vector<NamedTensor>& parameters) {
-  for (std::size_t i = 0; i < state.tensors.size(); ++i) {
+  std::vector<StoredArray> copies(state.tensors.size());
+  const kernels::UncancellableScope whole_copy;
+  kernels::parallel_for(copies.size(), [&](std::size_t i) {
     const std::size_t parameter = state.parameter(i);
     const Tensor& whole = parameters[parameter].tensor;
     dispatch(whole.dtype(), [&]<class T>() {
       const std::span<const std::byte> own = std::as_bytes(state.tensors[i].tensor.values<T>());
-      StoredArray array{.type = element_type_of<T>, .shape = stored_shape(whole), .bytes = {}};
+      StoredArray& array = copies[i];
+      array = {.type = element_type_of<T>, .shape = stored_shape(whole), .bytes = {}};
       if (own.size() == whole.size() * sizeof(T)) {
         array.bytes.assign(own.begin(), own.end());
       } else {
@@ -140,9 +145,9 @@ void put_shard(ArrayStore& arrays, const ShardState& state,
             own, array.bytes.begin() +
                      static_cast<std::ptrdiff_t>(state.ranges[parameter].begin * sizeof(T)));
       }
-      arrays.put(state.path(i), std::move(array));
     });
-  }
+  });
+  for (std::size_t i = 0; i < copies.size(); ++i) arrays.put(state.path(i), std::move(copies[i]));
 }
 
 /// Lists the copies from `group` to the parameters of a model, and from "buffers/" to its buffers.

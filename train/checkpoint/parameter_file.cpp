@@ -10,7 +10,10 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "autograd/kernels/parallel.h"
 #include "data/io/utf8.h"
 #include "train/base/error.h"
 #include "train/base/program.h"
@@ -149,11 +152,17 @@ std::string inference_group(const ArrayStore& arrays) {
 
 void put_tensors(ArrayStore& arrays, const std::string& group,
                  const std::vector<NamedTensor>& tensors) {
-  for (const NamedTensor& each : tensors) {
-    const std::string path = fmt::format("{}/{}", group, each.name);
-    dispatch(each.tensor.dtype(), [&]<class T>() {
-      arrays.put<T>(path, each.tensor.values<T>(), stored_shape(each.tensor));
+  std::vector<StoredArray> copies(tensors.size());
+  const kernels::UncancellableScope whole_copy;
+  kernels::parallel_for(copies.size(), [&](std::size_t i) {
+    const Tensor& tensor = tensors[i].tensor;
+    dispatch(tensor.dtype(), [&]<class T>() {
+      const auto bytes = std::as_bytes(tensor.values<T>());
+      copies[i] = {element_type_of<T>, stored_shape(tensor), {bytes.begin(), bytes.end()}};
     });
+  });
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    arrays.put(fmt::format("{}/{}", group, tensors[i].name), std::move(copies[i]));
   }
 }
 

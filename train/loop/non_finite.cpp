@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "autograd/anomaly.h"
+#include "autograd/kernels/parallel.h"
 #include "autograd/tape.h"
 #include "data/io/utf8.h"
 #include "optim/optimizer.h"
@@ -99,7 +100,10 @@ std::string describe(const Example& example, const Task& task, const TextCodec& 
 
 bool is_finite(const Tensor& tensor) {
   return dispatch(tensor.dtype(), [&]<class T>() {
-    return std::ranges::all_of(tensor.values<T>(), [](T value) { return std::isfinite(value); });
+    // Compilers vectorize the loop only without an early exit.
+    int non_finite = 0;
+    for (const T value : tensor.values<T>()) non_finite |= std::isfinite(value) ? 0 : 1;
+    return non_finite == 0;
   });
 }
 
@@ -174,9 +178,9 @@ std::optional<std::string> find_non_finite_state(const Parameters& parameters,
     all.push_back({"optimizer/" + each.name, each.tensor});
   }
   const auto found = group.all_gather([&] {
-    const auto first =
-        std::ranges::find_if(all, [](const NamedTensor& each) { return !is_finite(each.tensor); });
-    return std::to_string(first - all.begin());
+    std::vector<char> finite(all.size());
+    kernels::parallel_for(all.size(), [&](std::size_t i) { finite[i] = is_finite(all[i].tensor); });
+    return std::to_string(std::ranges::find(finite, char{0}) - finite.begin());
   });
   std::size_t first = all.size();
   for (const std::string& of_process : found) first = std::min(first, std::stoul(of_process));
