@@ -179,6 +179,7 @@ std::optional<std::string> find_non_finite_state(const Parameters& parameters,
   }
   const auto found = group.all_gather([&] {
     std::vector<char> finite(all.size());
+    const kernels::UncancellableScope whole_check;  // a signal must not end a save
     kernels::parallel_for(all.size(), [&](std::size_t i) { finite[i] = is_finite(all[i].tensor); });
     return std::to_string(std::ranges::find(finite, char{0}) - finite.begin());
   });

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -11,12 +12,14 @@
 #include <string>
 #include <vector>
 
+#include "autograd/kernels/parallel.h"
 #include "autograd/ops/elementwise.h"
 #include "autograd/ops/reductions.h"
 #include "data/readers/symbol_tasks.h"
 #include "optim/optimizer.h"
 #include "tests/support/contains.h"
 #include "tests/train/tiny_run.h"
+#include "train/checkpoint/parameter_file.h"
 #include "train/tasks/task.h"
 
 /// Messages about non-finite values; trainer_non_finite_test.cpp tests how runs end with them.
@@ -164,6 +167,19 @@ TEST_CASE("every tensor of a checkpoint is checked, and the first non-finite ten
   spoil(weight, -std::numeric_limits<float>::infinity());
   CHECK(find_non_finite_state(model.parameters, *optimizer) ==
         weight.name + " has a value that is not finite");
+}
+
+TEST_CASE("a signal does not cancel the check and the copy of the state for a save") {
+  const Config config = test::tiny_config();
+  Model model(network_maker(config, {.source = 9, .target = 9}), DType::float32, 1);
+  const auto optimizer = make_optimizer(config.optimizer, model.parameters.list());
+  const std::atomic<bool> stopped = true;
+  const kernels::CancellationScope scope(&stopped);
+  CHECK_FALSE(find_non_finite_state(model.parameters, *optimizer));
+  ArrayStore arrays;
+  put_tensors(arrays, "parameters", model.parameters.list());
+  put_tensors(arrays, "optimizer", optimizer->state());
+  CHECK(arrays.contains("parameters/output.weight"));
 }
 
 }  // namespace
