@@ -138,7 +138,7 @@ TEST_CASE_TEMPLATE("each part of a layer has its own dropout rate", Of, OfEncode
     DecoderLayerOptions options = small_layer(NormPlacement::pre);
     options.self_attn.score = options.cross_attn.score = score;
     options.ff.activation = function;
-    // What the layer adds to x if some of its parts drop all elements.
+    // The values that the layer adds to x if some of its parts drop all elements.
     const auto added = [&](double attention, double activation, double residual) {
       options.self_attn.dropout = options.cross_attn.dropout = attention;
       options.ff.dropout = activation;

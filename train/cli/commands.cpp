@@ -56,7 +56,7 @@ std::string all_commands_help(const CLI::App& program) {
                                             CLI::AppFormatMode::Normal);
 }
 
-/// What the footer of a command says about an action: the line that describes it, and examples.
+/// The part of a command's footer about an action: the line that describes it, and its examples.
 ///
 /// throws  UsageError if the command does not have this action
 std::string action_help(const CLI::App& command, const std::string& action) {

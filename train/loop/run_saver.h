@@ -83,8 +83,8 @@ class RunSaver {
 
   /// Call this after the state has been restored from a checkpoint.
   ///
-  /// kept  the checkpoints that complete() keeps if nothing is saved later; by default, those that
-  ///       the current state and config keep
+  /// kept  the checkpoints that complete() keeps if nothing is saved later; by default, the
+  ///       checkpoints that the current state and config keep
   void mark_as_saved(std::optional<Retention> kept = std::nullopt) {
     saved_step_ = run_.state.step;
     kept_with_saved_ = std::move(kept);
@@ -149,8 +149,8 @@ class RunSaver {
   std::size_t failures_ = 0;  ///< number of consecutive failures
   std::optional<std::uint64_t> saved_step_;
   std::optional<Retention> kept_with_saved_;  ///< argument of mark_as_saved()
-  std::optional<Save> in_flight_;  ///< the same in all processes
-  std::shared_ptr<Copy> copy_;     ///< written next by writer_; in rank 0
+  std::optional<Save> in_flight_;             ///< the same in all processes
+  std::shared_ptr<Copy> copy_;                ///< written next by writer_; in rank 0
   std::vector<std::string>
       deletion_problems_;                    ///< old checkpoints not deleted since the last report
   std::set<std::string> reported_problems_;  ///< deletion problems in earlier reports

@@ -169,7 +169,7 @@ struct ChangedRun : TrainedWorkplace {
     out("train --resume kept train.steps=20 optimizer.kind=sgd data.train_size=40 --allow-change "
         "optimizer.kind --allow-change data.train_size");
   }
-  /// Removes all checkpoints except the last and that of `step`.
+  /// Removes all checkpoints except the last and the checkpoint of `step`.
   void keep(std::uint64_t step) const {
     for (std::uint64_t each = 1; each < 20; ++each) {
       if (each != step) std::filesystem::remove(*this / checkpoint(each, "kept"));

@@ -238,7 +238,8 @@ TEST_CASE("the memory of the largest step is estimated within 25 %, and rarely t
   if (config.train.batch_tokens > 0) CHECK(of_epochs > 0.8 * measured);
 }
 
-TEST_CASE("the memory of a step includes its micro-batches and those of the next step") {
+TEST_CASE(
+    "the memory of a step includes its micro-batches and the micro-batches of the next step") {
   Config config = middling_config();
   const Corpus corpus = load_corpus(config.data);
   const Model model = model_of(config, corpus);

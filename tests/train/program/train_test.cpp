@@ -128,7 +128,7 @@ TEST_CASE("train --json prints the events of a run as JSON lines") {
   CHECK(contains(failed.err, "error: step "));
 }
 
-TEST_CASE("the printed loss of training excludes label smoothing, as that of validation") {
+TEST_CASE("the printed training loss excludes label smoothing, like the validation loss") {
   const TinyWorkplace work;
   for (const std::string smoothing : {"0", "0.3"}) {
     CAPTURE(smoothing);
