@@ -247,12 +247,16 @@ void ConfigReader::read(YamlText& text, const Folder& folder) {
       keys.emplace_back(section.key, std::move(entry));
     }
   }
+  std::map<std::string, Given> values;
   for (const auto& [section, entry] : keys) {
     if (!check_key(entry.key_place, section, entry.key, chosen)) continue;
-    give(section + "." + entry.key, entry.key_place,
-         {text_of(entry.value), describe(entry.value), entry.value_place, false, chosen.model_kind},
-         folder);
+    values.emplace(section + "." + entry.key, Given{.key_place = entry.key_place,
+                                                    .text = text_of(entry.value),
+                                                    .kind = describe(entry.value),
+                                                    .value_place = entry.value_place,
+                                                    .model_kind = chosen.model_kind});
   }
+  set(values, folder);
 }
 
 void ConfigReader::read(const std::string& override, const Folder& folder) {
@@ -267,13 +271,19 @@ void ConfigReader::read(const std::string& override, const Folder& folder) {
     errors_.add(place, "expected `section.key=value`", hint_for_form(override));
   } else if (check_section(place, parts->section) &&
              check_key(place, parts->section, parts->key, config_)) {
-    give(parts->section + "." + parts->key, place,
-         {parts->value, "a value", place, true, config_.model_kind}, folder);
+    set({{parts->section + "." + parts->key,
+          {.key_place = place,
+           .text = parts->value,
+           .kind = "a value",
+           .value_place = place,
+           .in_override = true,
+           .model_kind = config_.model_kind}}},
+        folder);
   }
 }
 
 bool ConfigReader::check_section(const Place& place, const std::string& section) {
-  if (contains(section_names(keys_), section)) return true;
+  if (std::ranges::find(keys_, section, &ConfigKey::section) != keys_.end()) return true;
   errors_.add(place, fmt::format("unknown section `{}`{}", section, name_odd_character(section)),
               hint_for_section(keys_, section));
   return false;
@@ -281,36 +291,44 @@ bool ConfigReader::check_section(const Place& place, const std::string& section)
 
 bool ConfigReader::check_key(const Place& place, const std::string& section, const std::string& key,
                              const Config& chosen) {
-  if (contains(keys_in(keys_, section), key)) return true;
+  const auto is_key = [&](const ConfigKey& each) {
+    return each.section == section && each.key == key;
+  };
+  if (std::ranges::any_of(keys_, is_key)) return true;
   errors_.add(place,
               fmt::format("unknown key `{}` in `{}`{}", key, section, name_odd_character(key)),
               hint_for_key(keys_, section, key, chosen));
   return false;
 }
 
-void ConfigReader::give(const std::string& path, const Place& place, const Given& given,
-                        const Folder& folder) {
-  Origin origin{.place = place, .valid = false, .in_override = given.in_override};
+void ConfigReader::set(const std::map<std::string, Given>& values, const Folder& folder) {
   for_each_field(config_, [&](Field& field) {
-    if (field.path() != path || !set_value(field, given)) return;
-    origin.valid = true;
-    if (!field.domain.is_path()) return;
-    for_each_path(field.value, [&](std::string& file) {
-      origin.relative.push_back(std::filesystem::path(file).is_relative());
-      if (folder) file = (*folder / file).lexically_normal().string();
-    });
-    if (folder || !given.in_override || std::ranges::count(origin.relative, true) == 0) return;
-    origin.valid = false;
-    errors_.add(place, "found a relative path, but the working directory does not exist",
-                "change to an existing folder with cd, or give absolute paths");
+    const auto found = values.find(field.path());
+    if (found == values.end()) return;
+    const Given& given = found->second;
+    Origin origin{.place = given.key_place, .valid = false, .in_override = given.in_override};
+    origin.valid = set_value(field, given) && resolve_paths(field, given, folder, origin);
+    origins_.insert_or_assign(found->first, std::move(origin));
   });
-  origins_.insert_or_assign(path, std::move(origin));
+}
+
+bool ConfigReader::resolve_paths(Field& field, const Given& given, const Folder& folder,
+                                 Origin& origin) {
+  if (!field.domain.is_path()) return true;
+  for_each_path(field.value, [&](std::string& file) {
+    origin.relative.push_back(std::filesystem::path(file).is_relative());
+    if (folder) file = (*folder / file).lexically_normal().string();
+  });
+  if (folder || !given.in_override || std::ranges::count(origin.relative, true) == 0) return true;
+  errors_.add(given.key_place, "found a relative path, but the working directory does not exist",
+              "change to an existing folder with cd, or give absolute paths");
+  return false;
 }
 
 bool ConfigReader::set_value(Field& field, const Given& given) {
   const bool is_text = given.text && (given.kind != "a list" || field.domain.is_list());
   if (!is_text) {
-    errors_.add(given.place,
+    errors_.add(given.value_place,
                 fmt::format("expected {}, found {}", field.domain.expected(), given.kind),
                 given.kind == "nothing" ? "write a value, or remove the key to keep its default"
                                         : "write one value");
@@ -329,7 +347,7 @@ bool ConfigReader::set_value(Field& field, const Given& given) {
     const auto* error = std::get_if<Diagnostic>(&parsed);
     const std::string& usual = std::ranges::find(keys_, path, &ConfigKey::path)->default_value;
     const auto meant = value_meant_by(path, *given.text, domain.words());
-    errors_.add(given.place, error->message,
+    errors_.add(given.value_place, error->message,
                 meant                 ? fmt::format("the nearest is `{}`", *meant)
                 : error->hint.empty() ? fmt::format("for example, write {}, the default", usual)
                                       : error->hint);

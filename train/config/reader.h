@@ -65,10 +65,11 @@ class ConfigReader {
  private:
   /// The unparsed value of a key.
   struct Given {
+    Place key_place;
     /// Text for Domain::parse(); nullopt if the value is neither a scalar nor a list of scalars.
     std::optional<std::string> text;
     std::string_view kind;  ///< kind of YAML node, such as `a list`
-    Place place;
+    Place value_place;
     bool in_override = false;
     std::string model_kind;  ///< model.kind of the config; may be invalid
   };
@@ -77,9 +78,13 @@ class ConfigReader {
   /// chosen  a config with the data.task and model.kind of the text
   bool check_key(const Place& place, const std::string& section, const std::string& key,
                  const Config& chosen);
-  void give(const std::string& path, const Place& place, const Given& given, const Folder& folder);
+  /// Sets keys, by `section.key`.
+  void set(const std::map<std::string, Given>& values, const Folder& folder);
   /// Sets the value, or reports an error. Returns whether the value is valid.
   bool set_value(Field& field, const Given& given);
+  /// Makes relative paths in the value absolute, or reports an error. Returns whether they are
+  /// valid.
+  bool resolve_paths(Field& field, const Given& given, const Folder& folder, Origin& origin);
 
   Config& config_;
   Diagnostics& errors_;
