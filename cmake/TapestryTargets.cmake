@@ -19,7 +19,9 @@ target_compile_options(tapestry_compile_options INTERFACE
   $<$<BOOL:${TAPESTRY_WERROR}>:-Werror>
   # -fno-math-errno and -fno-trapping-math do not change results: errno is never read, and
   # floating-point traps are never enabled.
-  -fno-math-errno -fno-trapping-math -ffp-contract=fast)
+  -fno-math-errno -fno-trapping-math -ffp-contract=fast
+  # g++ frees its memory less often: needs a tenth less time and a third more memory.
+  $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=524288>)
 target_link_options(tapestry_compile_options INTERFACE LINKER:--as-needed)
 # Coverage counts the branches of an inlined function separately at each call. Kernels would take
 # hours without inlining.
