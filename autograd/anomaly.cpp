@@ -16,8 +16,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The range of a tensor's finite values, the number of its non-finite values, and the first of
-/// these.
+/// The range of a tensor's finite values, the number of its non-finite values, and the first
+/// non-finite value.
 struct Survey {
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
@@ -62,7 +62,7 @@ std::string ranges(const std::vector<Tensor>& inputs) {
   return text;
 }
 
-/// `nan at [0, 2] and 3 more`, or nothing if all values are finite.
+/// `nan at [0, 2] and 3 more`; empty if all values are finite.
 std::optional<std::string> anomaly_in(const Tensor& tensor) {
   const Survey s = survey(tensor);
   if (s.not_finite == 0) return std::nullopt;

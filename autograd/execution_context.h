@@ -15,8 +15,8 @@ class Profiler;
 class Tape;
 
 /// The state of a thread that operations depend on, in addition to their arguments. Each member is
-/// the innermost object of its type on this thread, or null; constructors and destructors set it
-/// with a ContextGuard. `apply` reads it (operation.h).
+/// the innermost object of its type on this thread, or null; the constructor and destructor of the
+/// object set the member with a ContextGuard. `apply` (operation.h) reads the context.
 struct ExecutionContext {
   Tape* tape = nullptr;                             ///< records operations; null under NoGrad
   const std::string* layer_path = nullptr;          ///< see LayerPath
@@ -34,7 +34,7 @@ inline constinit thread_local ExecutionContext thread_context;
 /// The context of this thread.
 inline ExecutionContext& execution_context() { return detail::thread_context; }
 /// @cond
-/// Sets a member of the thread's context during its lifetime, and then restores it.
+/// Sets a member of the thread's context; the destructor restores the previous value.
 template <auto member>
 class ContextGuard {
  public:

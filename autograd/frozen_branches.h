@@ -44,8 +44,8 @@ class FrozenBranches {
   };
 
   /// The branches to use for the n elements of the next call in this pass; `operation` is the name
-  /// of the called operation. `branch(i)` is the branch of element i by its current value: a number
-  /// >= 0, or at_kink.
+  /// of the called operation. `branch(i)` is the branch that element i takes at its current value:
+  /// a number >= 0, or at_kink.
   ///
   /// throws  ValueError if this call had a different operation or number of elements in the first
   ///         pass.

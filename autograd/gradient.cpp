@@ -12,7 +12,7 @@
 namespace tapestry {
 namespace {
 
-/// Throws unless g has the shape and element type of the slot; the message calls g subject().
+/// Throws unless g has the shape and element type of the slot; the message names g with subject().
 template <class Subject>
 void require_shape_and_dtype(const Tensor& g, const GradientSlot& slot, const Subject& subject) {
   if (g.shape() != slot.shape()) {

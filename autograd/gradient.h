@@ -37,7 +37,7 @@ class GradientSlot {
   void increment_version() { version_.fetch_add(1, std::memory_order_relaxed); }
   /// Number of increment_version() calls.
   std::uint64_t version() const { return version_.load(std::memory_order_relaxed); }
-  /// State of the record of the operation, for its output.
+  /// State of the record of the operation that computed the tensor.
   enum class RecordState : std::uint8_t {
     alive,   ///< a tape holds it, or the tensor is a leaf
     used,    ///< backward has consumed it
@@ -96,8 +96,8 @@ class GradientSlot {
   Tensor retained_;
 };
 
-/// The gradient of an input, as passed to the backward of an operation. Converts to false if it is
-/// not needed; then it must not be used.
+/// The gradient of an input, as passed to the backward of an operation. Converts to false if the
+/// gradient is not needed; in that case it must not be used.
 class Gradient {
  public:
   /// A gradient that is not needed.
@@ -116,8 +116,8 @@ class Gradient {
   const Shape& shape() const { return slot_->shape(); }
   /// The element type of the input.
   DType dtype() const { return slot_->dtype(); }
-  /// True if both belong to the same tensor: a kernel must then not write to their targets
-  /// alternately.
+  /// True if both gradients belong to the same tensor: a kernel must then not write to their
+  /// targets alternately.
   bool is_same(const Gradient& other) const { return slot_ == other.slot_; }
   /// Where a kernel writes or adds its whole contribution; null if the gradient is not needed.
   template <class T>

@@ -40,7 +40,8 @@ std::vector<std::string_view> children(std::string_view path,
   return all;
 }
 
-/// The existing names at the first part of the path that does not exist, the most similar first.
+/// The existing names in place of the first part of the path that does not exist; the most similar
+/// name comes first.
 std::vector<std::string> closest_names(std::string_view path,
                                        std::span<const NamedTensor> tensors) {
   std::string_view existing = parent(path);

@@ -158,7 +158,8 @@ Tensor call_forward(const ForwardContext& context, Op& op, const Inputs&... inpu
   }
 }
 
-/// Runs the forward of an operation, without recording what it calls; a Profiler measures its time.
+/// Runs the forward of an operation without recording the operations that it calls; a Profiler
+/// measures its time.
 template <class Op, class... Inputs>
 Tensor run_forward(bool recorded, Op& op, const Inputs&... inputs) {
   ProfileScope scope(Op::name);

@@ -19,7 +19,7 @@ enum class Phase : std::uint8_t {
   forward,    ///< operations with an active tape
   backward,   ///< operations in Tape::backward
   inference,  ///< operations without an active tape
-  other       ///< anything else
+  other       ///< all other code
 };
 /// "forward", "backward", "inference" or "other".
 const char* name(Phase phase);

@@ -70,7 +70,7 @@ namespace {
 void require_on(const char* operation, const RandomStream& random) {
   if (random.on()) return;
   throw ValueError(
-      fmt::format("{}: the random stream is off, expected one with a seed such as "
+      fmt::format("{}: the random stream is off, expected a stream with a seed, such as "
                   "RandomStream(1)",
                   operation));
 }

@@ -53,8 +53,8 @@ class Shape {
   std::size_t product(std::size_t first, std::size_t last) const;
   /// The shape with its last extent replaced. Throws ShapeError for a scalar.
   Shape with_last(std::size_t extent) const;
-  /// The shape with another axis in front of the axis `axis` <= rank(). Throws ShapeError if it has
-  /// `max_rank` axes already.
+  /// The shape with a new axis in front of the axis `axis` <= rank(). Throws ShapeError if it
+  /// already has `max_rank` axes.
   Shape inserted(std::size_t axis, std::size_t extent) const;
   /// The shape without the axis `axis` < rank().
   Shape erased(std::size_t axis) const;

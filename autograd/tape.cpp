@@ -75,7 +75,8 @@ std::size_t digest(const Tensor& x) {
   });
 }
 
-/// run_backward for a record that may be faulty. Throws ValueError if it changes a bit of dy.
+/// Calls run_backward() for a record that may be faulty. Throws ValueError if the record changes a
+/// bit of dy.
 void run_guarded_backward(const Record& record, const Tensor& dy) {
   const std::size_t before = digest(dy);
   run_backward(record, dy);

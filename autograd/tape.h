@@ -78,7 +78,7 @@ struct RecordedCall {
 };
 
 /// Observes the operations of a tape that was constructed with it. Operations that the observer
-/// runs are not recorded; an exception thrown by it ends the forward or backward pass.
+/// runs are not recorded; an exception that the observer throws ends the forward or backward pass.
 class TapeObserver {
  public:
   virtual ~TapeObserver() = default;
@@ -115,7 +115,7 @@ class Tape {
   /// ValueError if the values of an input changed after an operation used them
   /// (Tensor::mutable_values). Errors in the backward pass of an operation name the operation.
   void backward(const Tensor& loss);
-  /// Same for an output of any shape, given dL/dy.
+  /// Like backward(loss), for an output of any shape, given dL/dy.
   void backward(const Tensor& y, const Tensor& dy);
 
   /// Makes backward throw ValueError, naming the operation, if an operation changes a value of the
@@ -156,7 +156,7 @@ class Tape {
 };
 
 /// Disables gradients on its thread during its lifetime: operations are not recorded and their
-/// outputs do not require gradients, as without a tape. For inference inside of a training loop:
+/// outputs do not require gradients, as without a tape. For inference inside a training loop:
 ///
 ///     Tape tape;
 ///     const Tensor loss = model.loss(batch, Mode::training(random));

@@ -289,7 +289,7 @@ class Printer {
     return indices;
   }
 
-  /// The numbers that are shown, in their order.
+  /// Collects the numbers that are shown, in order.
   template <class Number>
   void collect(const Number& number, std::size_t axis, std::size_t position) {
     if (axis == shape_.rank()) {

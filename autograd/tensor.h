@@ -29,7 +29,7 @@ class Tensor {
   /// EmptyTensorError, a ValueError.
   Tensor() = default;
   Tensor(const Tensor&) = default;      ///< Shares values and gradient.
-  Tensor(Tensor&&) noexcept = default;  ///< Leaves an empty handle.
+  Tensor(Tensor&&) noexcept = default;  ///< Leaves the other handle empty.
   ~Tensor() = default;
   /// Makes this a handle of the other tensor; no values change. Assigning to a temporary such as
   /// x[0] does not compile: change values through mutable_values().
@@ -175,9 +175,9 @@ class Tensor {
   const std::shared_ptr<GradientSlot>& slot() const;
   /// Makes this the output of an operation: its gradient is accumulated in `slot`.
   void attach(std::shared_ptr<GradientSlot> slot);
-  /// Makes the tensor, all its handles and their viewed_as() read-only: mutable_values() throws a
-  /// ValueError that names `operation`, whose backward gets this tensor as dL/dy. `operation` must
-  /// be a string literal. Returns *this.
+  /// Makes the tensor, all its handles and their views (viewed_as) read-only: mutable_values()
+  /// throws a ValueError that names `operation`, whose backward gets this tensor as dL/dy.
+  /// `operation` must be a string literal. Returns *this.
   Tensor& make_read_only(const char* operation);
   /// Moves values and gradient into given memory, such as a part of one buffer for all parameters;
   /// both need space for size() values at the byte offsets. Handles stay valid.

@@ -76,7 +76,7 @@ inline auto as_xtensor(const Ids& ids) {
   return xt::adapt(ids.data(), ids.size(), xt::no_ownership(), detail::extents(ids.shape()));
 }
 
-/// Ids of an xtensor expression of whole numbers.
+/// Ids with the values of an xtensor expression of whole numbers.
 template <class E>
 Ids to_ids(const xt::xexpression<E>& expression) {
   const xt::xarray<std::int32_t, xt::layout_type::row_major> values = expression.derived_cast();

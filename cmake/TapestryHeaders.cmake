@@ -23,7 +23,7 @@ function(tapestry_copied_header from to)
   set_property(GLOBAL APPEND PROPERTY TAPESTRY_COPIED_HEADERS ${TAPESTRY_INCLUDE_DIR}/${to})
 endfunction()
 
-# tapestry_short_header(NAME HEADER ...): a header that includes others.
+# tapestry_short_header(NAME HEADER ...): declares a header that includes the given headers.
 function(tapestry_short_header name)
   list(TRANSFORM ARGN PREPEND "#include \"")
   list(TRANSFORM ARGN APPEND "\"\n")

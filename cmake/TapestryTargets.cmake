@@ -20,7 +20,7 @@ target_compile_options(tapestry_compile_options INTERFACE
   # -fno-math-errno and -fno-trapping-math do not change results: errno is never read, and
   # floating-point traps are never enabled.
   -fno-math-errno -fno-trapping-math -ffp-contract=fast
-  # g++ frees its memory less often: needs a tenth less time and a third more memory.
+  # Makes g++ free memory less often, which saves a tenth of the time and uses a third more memory.
   $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=524288>)
 target_link_options(tapestry_compile_options INTERFACE LINKER:--as-needed)
 # Coverage counts the branches of an inlined function separately at each call. Kernels would take
@@ -83,8 +83,8 @@ function(tapestry_compile_quickly target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:${level}>)
 endfunction()
 
-# tapestry_group(TARGET): compiles ten files at once, in a quick build twenty, which halves the time
-# of a first build. Kernels are not grouped, so that their bits do not depend on the option.
+# tapestry_group(TARGET): compiles ten files together (twenty in a quick build), which halves the
+# time of a first build. Kernels are not grouped, so that their bits do not depend on the option.
 function(tapestry_group target)
   set(size 10)
   if(TAPESTRY_QUICK_BUILD)

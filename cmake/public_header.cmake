@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Copies the public header ROOT/HEADER to COPY, see TapestryHeaders.cmake. PUBLIC lists all of them.
+# Copies the public header ROOT/HEADER to COPY, see TapestryHeaders.cmake. PUBLIC lists all public
+# headers.
 cmake_minimum_required(VERSION 3.25)
 file(READ ${ROOT}/${HEADER} text)
 string(REGEX MATCHALL "#include \"[^\"]+\"" includes "${text}")

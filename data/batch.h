@@ -84,8 +84,8 @@ struct BatchRules {
   std::shared_ptr<const ExampleTransform> transform{};  ///< null leaves examples unchanged
 };
 
-/// Examples padded to the length of the longest: tokens with `<pad>`, labels with no_label. Arrays
-/// are row-major with one row per example. RowLayout defines their content.
+/// Examples padded to the length of the longest example: tokens with `<pad>`, labels with no_label.
+/// Arrays are row-major with one row per example. RowLayout defines their content.
 struct Batch {
   std::size_t rows = 0;           ///< number of examples
   std::size_t source_length = 0;  ///< length of every row of source, with padding

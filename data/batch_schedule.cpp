@@ -141,7 +141,7 @@ BatchSchedule::BatchSchedule(const Examples& examples, const BatchTokens& tokens
 BatchSchedule::Lengths BatchSchedule::row_lengths(const ExampleLengths& example) const {
   const std::size_t source = layout_ ? layout_->source_length(example) : example.source;
   const std::size_t target = layout_ ? layout_->target_length(example) : example.target;
-  // Longer rows are counted with this length, because no model accepts them.
+  // Rows longer than this are stored with this length, because no model accepts them.
   constexpr std::size_t max_length = std::numeric_limits<std::uint32_t>::max();
   return {.source = static_cast<std::uint32_t>(std::min(source, max_length)),
           .target = static_cast<std::uint32_t>(std::min(target, max_length))};

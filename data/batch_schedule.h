@@ -26,7 +26,7 @@ struct BatchPosition {
 
 /// Selects how examples are combined into batches by their lengths.
 enum class BatchLengths {
-  alike,  ///< similar lengths, which reduces padding
+  alike,  ///< the examples of a batch have similar lengths, which reduces padding
   mixed   ///< each batch is a random sample, as batch norm requires
 };
 

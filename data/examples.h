@@ -36,7 +36,7 @@ struct ExampleLengths {
   std::size_t pixels = 0;  ///< values of Example::pixels
 
   ExampleLengths() = default;
-  /// The lengths of the three members.
+  /// The lengths of source, target and pixels.
   ExampleLengths(std::size_t of_source, std::size_t of_target, std::size_t of_pixels)
       : source(of_source), target(of_target), pixels(of_pixels) {}
   /// Not explicit, because examples are passed where their lengths are expected.

@@ -35,7 +35,8 @@ std::vector<Differences> differences_along(Line& line, double step, const Object
   return differences;
 }
 
-/// The extrapolated limit for h to 0, and its distance from the limits that are one order lower.
+/// The limit extrapolated to h = 0, and its distance from the two extrapolations that are one order
+/// lower.
 struct Limit {
   double value, change;
 };
@@ -63,8 +64,8 @@ Estimate estimate_from(const Differences& differences, double rounding) {
   return {.value = slope.value, .error = slope.change + rounding + kink};
 }
 
-/// The estimate with the least error; if another estimate contradicts it, their distance is added
-/// to the error.
+/// The estimate with the smallest error; if another estimate contradicts it, the distance between
+/// the two is added to the error.
 Estimate best_estimate(const std::vector<Estimate>& estimates) {
   Estimate best = estimates.front();
   for (const Estimate& next : estimates) {

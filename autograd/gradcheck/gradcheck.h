@@ -56,11 +56,11 @@ struct GradcheckRow {
   /// max over all conclusive comparisons of |analytic - numeric| / max(|analytic|, |numeric|,
   /// scale), where scale is the root mean square of the tensor's gradient (for a direction its
   /// norm), so that the error of a coordinate with a tiny gradient is relative to the other
-  /// coordinates. Infinite if any value is NaN or infinite, and if no comparison is conclusive.
+  /// coordinates. Infinite if any value is NaN or infinite, or if no comparison is conclusive.
   double worst_relative_error = 0.0;
   /// Row-major index; nullopt if the worst error is along a direction, or if nothing was compared.
   std::optional<std::size_t> worst_coordinate = {};
-  double analytic = 0.0;  ///< the gradient of backward at the worst coordinate
+  double analytic = 0.0;  ///< gradient from backward at the worst coordinate
   double numeric = 0.0;   ///< the finite difference at the worst coordinate
 
   GradcheckCount coordinates = {};  ///< comparisons of single coordinates
@@ -99,7 +99,7 @@ struct FaultyOperation {
 
 /// The results of `gradcheck`; to_string() describes them.
 struct GradcheckReport {
-  std::vector<GradcheckRow> rows;  ///< one per output and tensor, output by output
+  std::vector<GradcheckRow> rows;  ///< one for each output and tensor, grouped by output
   /// nullopt if nothing is wrong, if it was not requested, or if every operation is correct
   /// individually. In the last case, the contributions to a gradient are accumulated incorrectly.
   std::optional<FaultyOperation> first_wrong;

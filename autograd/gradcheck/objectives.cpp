@@ -14,7 +14,8 @@
 namespace tapestry::gradcheck_detail {
 namespace {
 
-/// Four partial sums take a third of the time of one, since additions need not wait for each other.
+/// Four independent partial sums take a third of the time of a single sum, since additions need not
+/// wait for each other.
 double inner_product(const Tensor& a, const Tensor& b) {
   const auto x = a.values<double>();
   const auto y = b.values<double>();
@@ -130,8 +131,8 @@ std::vector<Tensor> Objectives::gradients(std::size_t k, std::span<const NamedTe
   Tape tape(observer);
   tape.detect_writes_to_dy();
   const Tensor y = function_().at(k).tensor;
-  // A copy, because a faulty operation may write to it, and the differences need the weights
-  // afterwards.
+  // Passes a copy of the weights, because a faulty operation may write to it, and the finite
+  // differences still need the weights.
   if (y.requires_grad()) tape.backward(y, outputs_[k].weights.to(DType::float64));
   std::vector<Tensor> gradients;
   for (const NamedTensor& leaf : leaves) {

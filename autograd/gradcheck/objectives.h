@@ -42,8 +42,8 @@ class Objectives {
   std::vector<double> values() const;
 
   /// Gradients of number k with respect to leaves; an empty Tensor for a leaf that the number does
-  /// not depend on. Throws ValueError, naming the operation, if a backward changes the dL/dy that
-  /// it is given.
+  /// not depend on. Throws ValueError, naming the operation, if the backward of an operation
+  /// changes its dL/dy.
   std::vector<Tensor> gradients(std::size_t k, std::span<const NamedTensor> leaves,
                                 TapeObserver* observer = nullptr) const;
 
@@ -65,7 +65,7 @@ class Objectives {
   mutable FrozenBranches branches_;  // recorded at the start
 };
 
-/// n random numbers in [-1.5, -0.5] or [0.5, 1.5], so that none is near zero.
+/// n random numbers in [-1.5, -0.5] or [0.5, 1.5], which excludes numbers near zero.
 std::vector<double> signed_weights(std::size_t n, const RandomStream& random);
 
 }  // namespace tapestry::gradcheck_detail

@@ -193,7 +193,7 @@ std::vector<Comparison> TensorCheck::compare_range(std::size_t first,
   return compare_along(line, analytic, std::sqrt(inner_product(direction, direction)));
 }
 
-/// The verdict on a row with comparisons of both verdicts.
+/// The verdict on a row whose comparisons have the verdicts a and b.
 GradcheckVerdict more_serious(GradcheckVerdict a, GradcheckVerdict b) {
   using enum GradcheckVerdict;
   for (const GradcheckVerdict verdict : {wrong, inconclusive, too_small}) {

@@ -183,8 +183,8 @@ void zero_rows_outside(std::size_t begin, std::size_t end, std::size_t rows, std
   zero_rows(rows - end, n, target.data + end * stride, stride);
 }
 
-/// All tiles of one sentence and head, in order, because they add to the same dk and dv. The first
-/// nonempty tile writes the gradients of its keys, later tiles add to them.
+/// Processes all tiles of one sentence and head, one after the other, because they add to the same
+/// dk and dv. The first nonempty tile writes the gradients of its keys, later tiles add to them.
 template <class T>
 void Backward<T>::run_head(std::size_t b, std::size_t head, Gradients<T> d) const {
   bool started = false;

@@ -227,7 +227,8 @@ void softmax_padded_row(std::size_t n, T* row) {
 }
 
 /// out = scale * the sum of k rows of x, each times its weight, or += if out.add. Skips rows with
-/// weight 0. The bits equal the bits of gemm, where a finite row times 0 changes nothing.
+/// weight 0. The result is bit-identical to the result of gemm, where adding a finite row times 0
+/// changes no sum.
 template <class T>
 void add_rows(std::size_t n, std::size_t k, T scale, const T* weights, std::size_t step, const T* x,
               std::size_t stride, Target<T> out) {
@@ -264,7 +265,7 @@ void tile_weights(const AttentionProblem& p, const Tile& t, const Operands<T>& o
 template <class T>
 void apply_dropout(const AttentionProblem& p, const Tile& t, T* weights, T* dropped) {
   // Every tile is assigned random numbers for a full tile of n_k keys, so that its numbers start at
-  // a group.
+  // the beginning of a group.
   const std::uint64_t tile = (t.b * p.heads + t.head) * tiles_per_head(p) + t.begin / tile_queries;
   dropout<T>(p.dropout_key, tile * tile_queries * padded_keys(p.n_k), t.size(), p.dropout, weights,
              {dropped});

@@ -51,13 +51,13 @@ void pad_rows(std::size_t rows, std::size_t n, const T* in, std::size_t first, T
 
 namespace {
 
-/// One axis of the result, with its strides on both sides.
+/// One axis of the result, with its strides in the input and in the result.
 struct Axis {
   std::size_t extent, in_stride, out_stride;
 };
 
 /// The axes of the result from the first to the last, without axes of extent 1; axes that are
-/// adjacent in the same order on both sides are merged.
+/// adjacent in the same order in the input and in the result are merged.
 class Plan {
  public:
   static constexpr std::size_t max_axes = 8;
@@ -217,7 +217,7 @@ class PositionsById {
   Indices positions_;
 };
 
-/// out = scale * the sum of these rows, n elements of each; a row has d elements.
+/// out = scale * the sum of these rows, restricted to n elements each; rows start d elements apart.
 template <class T>
 void sum_rows(std::span<const std::size_t> rows, std::size_t d, std::size_t n, double scale,
               const T* in, Target<T> out) {
@@ -248,7 +248,8 @@ void embedding(std::span<const std::int32_t> ids, std::size_t d, double scale, c
   });
 }
 
-// A piece is a block of ids and columns, so that a small vocabulary also has enough pieces.
+// A piece is a block of ids and columns, so that there are enough pieces even for a small
+// vocabulary.
 template <class T>
 void embedding_backward(std::span<const std::int32_t> ids, std::size_t vocabulary, std::size_t d,
                         std::optional<std::int32_t> padding_id, double scale, const T* dy,

@@ -48,7 +48,7 @@ template <class T>
 void gather(std::span<const std::size_t> positions, const T* x, T* y);
 
 /// dx[positions[p]] gets the sum of dy[p] over equal positions, added up in the order of p; the
-/// remaining elements of dx, which has n, become 0.
+/// remaining elements of dx, of n in total, become 0.
 ///
 /// block  a divisor of positions.size(); equal positions never span two blocks of this size
 template <class T>

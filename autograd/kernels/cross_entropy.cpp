@@ -180,7 +180,7 @@ class LinearCrossEntropy {
     if (to_.dbias != nullptr) std::fill_n(to_.dbias, n, T(0));
   }
 
-  /// Processes `m` of the rows that are not ignored, from number `begin` on.
+  /// Processes `m` of the rows that are not ignored, starting with row number `begin` of these.
   void run_chunk(std::size_t begin, std::size_t m) {
     compute_logits(begin, m);
     parallel_rows(m, p_.loss.vocabulary, [&](std::size_t first, std::size_t last) {

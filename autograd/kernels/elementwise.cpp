@@ -62,7 +62,7 @@ V indicator(const Holds& holds) {
   return xsimd::select(holds, V(T(1)), V(T(0)));
 }
 
-/// 1, 1/2 or 0; 1 for an operand that is NaN. NaN is detected by ==, because != of xsimd 8.1 is
+/// The share of a: 1, 1/2 or 0; 1 if a is NaN. NaN is detected by ==, because != of xsimd 8.1 is
 /// false for NaN on AVX-512.
 template <class V>
 V max_gradient_share(const V& a, const V& b) {

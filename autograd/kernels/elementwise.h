@@ -47,7 +47,7 @@ enum class Binary : std::uint8_t {
   clamp_gradient,                 ///< gradient of clamp with limits p and q
   cos_gradient,
   div,
-  equal,  ///< 1 where true, 0 elsewhere; so are the other comparisons
+  equal,  ///< 1 where true, 0 elsewhere, like all comparisons
   gelu_gradient,
   gelu_tanh_gradient,
   less,

@@ -155,7 +155,7 @@ template <class T>
 [[gnu::always_inline]] inline Vec<T> exp(const Vec<T>& x) {
   using C = internal::ExpConstants<T>;
 #if defined(__AVX512F__)
-  const Vec<T> capped = xsimd::min(Vec<T>(C::overflow), x);  // NaN stays: second operand
+  const Vec<T> capped = xsimd::min(Vec<T>(C::overflow), x);  // keeps NaN, as the second operand
   return internal::scale_or_zero(C::underflow, x, internal::reduce_exp<T>(capped));
 #else
   // -infinity, the value of masked scores, takes the fast path.
@@ -165,8 +165,8 @@ template <class T>
 #endif
 }
 
-/// e^x for x <= 0: faster, with the same bits, but 0 where the result would be subnormal. Such
-/// weights of a softmax change no sum, and arithmetic on them is slow.
+/// e^x for x <= 0: faster, with the same bits, but 0 where the result would be subnormal. Softmax
+/// weights of this size do not change a sum, and arithmetic on them is slow.
 template <class T>
 [[gnu::always_inline]] inline Vec<T> exp_nonpositive(const Vec<T>& x) {
   return internal::scale_or_zero(internal::ExpConstants<T>::min_normal, x,

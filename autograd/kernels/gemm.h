@@ -68,8 +68,8 @@ void gemm_packed(std::size_t m, T scale, Operand<T> a, const PackedOperand<T>& b
 
 }  // namespace TAPESTRY_KERNELS_NAMESPACE
 
-/// gemm and gemm_serial by single-threaded calls of OpenBLAS. Unlike our own kernels, it
-/// sums the last rows of a block in a different order from the rest.
+/// gemm and gemm_serial using single-threaded calls of OpenBLAS. Unlike Tapestry's kernels,
+/// OpenBLAS sums the last rows of a block in a different order from the rest.
 template <class T>
 void openblas_gemm(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
                    Target<T> out, std::size_t out_stride, const T* bias = nullptr);

@@ -51,7 +51,7 @@ template <class T>
 struct TileResult {
   Target<T> out;
   std::size_t stride;
-  std::size_t columns;  ///< columns of the result from here on, at most tile_width
+  std::size_t columns;  ///< number of remaining columns of the result, at most tile_width
   T scale;
   const T* bias;
 };

@@ -226,8 +226,8 @@ class Pool {
     return nullptr;
   }
 
-  /// Requests for ever new sizes must not make the pool much larger than the peak use: a memory
-  /// limit may kill the process instead of failing an allocation.
+  /// Requests for more and more different sizes must not make the pool much larger than its peak
+  /// use: a memory limit may kill the process instead of failing an allocation.
   bool would_keep_too_much(std::size_t bytes) const {
     constexpr std::size_t always_kept = Region::usual_bytes;
     const std::size_t peak =
@@ -279,7 +279,8 @@ class Pool {
     return std::make_unique<Region>(bytes);
   }
 
-  /// For a free block: whether all blocks of its region are free, or its own size is large enough.
+  /// Whether a free block can be returned to the system: all blocks of its region are free, or,
+  /// without a region, the block is large enough.
   static bool can_be_released(const Block& block, std::size_t smallest = min_released_block) {
     return block.region != nullptr ? block.region->blocks_in_use == 0
                                    : class_bytes(block.size_class) >= smallest;

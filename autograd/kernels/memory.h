@@ -12,7 +12,7 @@ namespace tapestry::kernels {
 /// Thrown when the system has no memory left for a block. Does not allocate.
 class OutOfMemory : public std::bad_alloc {
  public:
-  /// For a request that the system has rejected.
+  /// The error for a request that the system has rejected.
   OutOfMemory(std::size_t bytes_wanted, std::size_t bytes_in_use) noexcept;
 
   /// Bytes of the request.
@@ -128,7 +128,7 @@ struct PoolAllocator {
 
   /// Uninitialized memory for n objects of type T. Throws OutOfMemory.
   T* allocate(std::size_t n) { return static_cast<T*>(detail::pool_allocate(n * sizeof(T))); }
-  /// Returns memory of allocate() to the pool.
+  /// Returns memory from allocate() to the pool.
   void deallocate(T* data, std::size_t) noexcept { detail::pool_release(data); }
 
   /// True: memory of one allocator may be released by another.

@@ -61,8 +61,8 @@ namespace tapestry::kernels {
 namespace {
 
 /// Sets OpenBLAS to one thread, since its results depend on the number of threads. OpenBLAS
-/// allocates a buffer for each of our threads at its first product, and retries forever if that
-/// fails; so this throws OutOfMemory if there is no room for the buffers.
+/// allocates a buffer for each thread at the thread's first product, and retries forever if the
+/// allocation fails; so this function throws OutOfMemory if there is no room for the buffers.
 void prepare_openblas() {
   constexpr std::size_t buffer = std::size_t{128} << 20;  // size for the x86-64 kernels
   static const bool done = [] {

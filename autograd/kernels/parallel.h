@@ -15,9 +15,11 @@ inline constexpr std::size_t max_threads = 1024;
 /// Sets the number of threads that operations use; 0 means one for each core that this process may
 /// run on. The number affects only the time of an operation, never its result.
 void set_num_threads(std::size_t threads);
-/// The number of set_num_threads(), or the number of cores if it was 0 or not called.
+/// The number given to set_num_threads(); the number of cores if that was 0 or the function was not
+/// called.
 std::size_t num_threads();
-/// num_threads(), or fewer if the system failed to start some; the running threads do all the work.
+/// num_threads(), or less if the system failed to start some threads; the running threads do all
+/// the work.
 std::size_t threads_at_work();
 
 /// Thrown by parallel_for() inside a CancellationScope whose flag is set.

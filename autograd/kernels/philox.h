@@ -25,7 +25,7 @@ inline constexpr std::size_t philox_group = 64;
 inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
 /// Writes the 64 words of group `group` of the stream `key`: word 16 w + l is word w of
-/// philox(key, 16 group + l), so that all 16 are computed side by side in vector registers.
+/// philox(key, 16 group + l), so that all 16 blocks are computed side by side in vector registers.
 void philox_words(std::uint64_t key, std::uint64_t group, std::uint32_t* words);
 
 /// philox_words() by plain loops, for builds without AVX-512.

@@ -2,8 +2,8 @@
 #pragma once
 
 /// Functions of one double whose bits are the same on every processor: libm's functions use fused
-/// multiply-adds where the processor has them, and differ between its versions. Use these functions
-/// for everything that a training result depends on; kernels use their vector forms.
+/// multiply-adds where the processor has them, and differ between versions of libm. Use these
+/// functions for everything that a training result depends on; kernels use their vector forms.
 ///
 /// Largest relative errors measured against long double, in units of 2^-53: exp 1.3, log 1.4, sin
 /// and cos 2 for |x| <= 7 and 3 for |x| <= 1e5, pow 4 + |y log x|.

@@ -65,7 +65,7 @@ inline float64x2_t fused(float64x2_t a, float64x2_t b, float64x2_t c) { return v
 }  // namespace internal
 
 /// a b + c, rounded once if the processor has fused multiply-add. xsimd::fma leaves the fusion to
-/// the compiler, which does it in some places and not in others: the bits would differ.
+/// the compiler, which fuses in some places but not in others, so the bits would differ.
 template <class T>
 [[gnu::always_inline]] inline Vec<T> multiply_add(const Vec<T>& a, const Vec<T>& b,
                                                   const Vec<T>& c) {
@@ -189,7 +189,7 @@ T map_and_sum(std::size_t n, const T* in, T* out, F&& f) {
 
 namespace internal {
 
-/// v with each two lanes exchanged whose indices differ only in the bit `distance`.
+/// v with every pair of lanes exchanged whose indices differ only in the bit `distance`.
 template <std::size_t distance, class T, std::size_t... I>
 Vec<T> swapped_lanes(const Vec<T>& v, std::index_sequence<I...>) {
   using Native [[gnu::vector_size(sizeof(Vec<T>))]] = T;

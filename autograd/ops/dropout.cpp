@@ -24,7 +24,8 @@ bool drops_anything(const char* operation, double rate, const RandomStream& rand
   return rate > 0.0 && random.on();
 }
 
-/// Throws DTypeError or ShapeError, naming `operation`, unless both have the same type and shape.
+/// Throws DTypeError or ShapeError, naming `operation`, unless residual and x have the same type
+/// and shape.
 void require_matching(const char* operation, const Tensor& residual, const Tensor& x) {
   common_dtype(operation, residual, x);
   if (residual.shape() == x.shape()) return;

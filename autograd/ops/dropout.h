@@ -44,9 +44,9 @@ struct ResidualAddOptions {
   double skip_scale = 1.0;         ///< scale of the residual
   double sublayer_scale = 1.0;     ///< scale of x
   double dropout = 0.0;            ///< rate in [0, 1] at which elements of x are dropped
-  RandomStream random = {};        ///< stream for dropout; off: no dropout
+  RandomStream random = {};        ///< stream for dropout; no dropout if it is off
   double stochastic_depth = 0.0;   ///< rate in [0, 1] at which whole rows of x are dropped
-  RandomStream depth_random = {};  ///< stream for stochastic depth; off: no rows are dropped
+  RandomStream depth_random = {};  ///< stream for stochastic depth; no effect if it is off
 };
 
 /// The sum at the end of a residual block, with dropout and stochastic depth [1], fused:

@@ -72,17 +72,17 @@ template <class Operand>
 Tensor& operator+=(Tensor& x, const Operand& y) {
   return x = x + y;
 }
-/// x = x - y, as above.
+/// Same as x = x - y; see operator+=.
 template <class Operand>
 Tensor& operator-=(Tensor& x, const Operand& y) {
   return x = x - y;
 }
-/// x = x * y, as above.
+/// Same as x = x * y; see operator+=.
 template <class Operand>
 Tensor& operator*=(Tensor& x, const Operand& y) {
   return x = x * y;
 }
-/// x = x / y, as above.
+/// Same as x = x / y; see operator+=.
 template <class Operand>
 Tensor& operator/=(Tensor& x, const Operand& y) {
   return x = x / y;

@@ -232,7 +232,7 @@ void sort_largest(const T* x, std::size_t n, std::size_t stride, std::size_t k,
 struct TopKIndices {
   static constexpr const char* name = "topk";
   std::size_t k, axis;
-  std::vector<std::uint8_t> tied{};  // 1 for an element as large as its neighbor
+  std::vector<std::uint8_t> tied{};  // 1 for an element that equals a neighbor
 
   Ids forward(const Tensor& x) {
     const std::size_t n = x.shape()[axis], inner = x.shape().product(axis + 1, x.rank());

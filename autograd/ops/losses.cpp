@@ -301,8 +301,8 @@ struct MeanSquaredError {
 
 namespace {
 
-/// Throws ShapeError or DTypeError, naming `operation`, unless both have the same non-empty
-/// shape and the same element type.
+/// Throws ShapeError or DTypeError, naming `operation`, unless prediction and target have the same
+/// non-empty shape and the same element type.
 void require_pairs(const char* operation, const char* which, const Tensor& prediction,
                    const Tensor& target) {
   common_dtype(operation, prediction, target);

@@ -22,9 +22,10 @@ struct CrossEntropyOptions {
 
 /// A loss, and sums for reporting perplexity.
 struct Loss {
-  Tensor mean;                  ///< a scalar, the training objective; differentiable
-  double nll_sum = 0.0;         ///< sum of -log p(target) over the targets, without label smoothing
-  std::size_t num_targets = 0;  ///< targets not ignored; perplexity = exp(nll_sum / num_targets)
+  Tensor mean;           ///< a scalar, the training objective; differentiable
+  double nll_sum = 0.0;  ///< sum of -log p(target) over the targets, without label smoothing
+  /// Number of targets that are not ignored; perplexity = exp(nll_sum / num_targets).
+  std::size_t num_targets = 0;
 };
 
 /// Cross entropy of softmax(logits) with label smoothing [1], averaged over the targets:

@@ -63,10 +63,10 @@ Shape with_inferred_extent(const Tensor& x, const Shape& shape) {
   return result;
 }
 
-/// A copy with this element type.
+/// Copies x, converted to the element type `dtype`.
 struct To {
   static constexpr const char* name = "to";
-  static constexpr const char* formula = "y = x as another element type";
+  static constexpr const char* formula = "y = x converted to a different element type";
   static constexpr const char* derivative = "dL/dx = dL/dy as the element type of x";
   DType dtype;
 

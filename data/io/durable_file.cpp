@@ -27,8 +27,8 @@ constexpr int max_temporary_names = 100;
 constexpr std::size_t max_shared_name = 200;  ///< bytes of the target's name in a temporary name
 constexpr std::string_view temporary_mark = ".tmp-";
 
-/// Beginning of the temporary names of a target; with its numbers, a name is not longer than
-/// NAME_MAX.
+/// Beginning of the temporary names of a target, short enough that a name with its numbers does not
+/// exceed NAME_MAX.
 std::string temporary_prefix(const std::filesystem::path& target) {
   return fmt::format(".{}{}", target.filename().string().substr(0, max_shared_name),
                      temporary_mark);
@@ -75,8 +75,8 @@ std::string errno_hint(int code, const std::filesystem::path& folder) {
       errno_hint(code, parent_folder(path)));
 }
 
-/// throws  OutputError if this cannot be determined, for example because no file descriptors are
-///         left.
+/// throws OutputError if the type of the path cannot be determined, for example because no file
+/// descriptors are left.
 bool is_folder(FileSystem& files, const std::filesystem::path& path) {
   const FileDescriptor folder(files, retry_interrupted([&] {
                                 return files.open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -203,7 +203,7 @@ void TemporaryFile::remove_abandoned_files() const {
     if (!name.starts_with(prefix) || !is_temporary_name(name)) continue;
     try {
       remove_abandoned(folder / name, files_);
-    } catch (const OutputError&) {  // the new file has another name
+    } catch (const OutputError&) {  // the new file will have a different name
     }
   }
 }
@@ -222,8 +222,8 @@ FileDescriptor TemporaryFile::create() {
                         }));
     const int code = file.is_open() ? EEXIST : errno;
     if (file.is_open()) {
-      slot_ = claim_slot(path_.string());        // only now: the file of another process must stay
-      FileSystem& actual = posix_file_system();  // a simulated one has no other processes
+      slot_ = claim_slot(path_.string());        // not earlier, to keep files of other processes
+      FileSystem& actual = posix_file_system();  // a simulated file system has no other processes
       struct stat status {};
       const bool is_taken = actual.lock(file.get()) != 0 && errno == EAGAIN;
       if (!is_taken && (actual.fstat(file.get(), status) != 0 || status.st_nlink > 0)) return file;

@@ -43,7 +43,7 @@ void write_file_durably(const std::filesystem::path& path, Pieces pieces,
 /// content.
 ///
 /// The file is locked while the object exists. Temporary files without a lock were left behind by
-/// processes that have ended; the constructor deletes the ones for its target.
+/// processes that have ended; the constructor deletes such files of the same target.
 ///
 /// All functions throw OutputError. If the disk is full or a quota or file size limit is reached,
 /// the message states the written bytes (the needed bytes, if `size` is known) and the free bytes.

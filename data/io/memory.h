@@ -25,8 +25,8 @@ struct AvailableMemory {
 AvailableMemory read_available_memory(const std::filesystem::path& root = "/");
 
 /// throws  MemoryError: "`found`, which need `bytes` of memory, expected at most ...", if fewer are
-///         available: what is free within the limit of this process, or without a limit the whole
-///         memory of the machine.
+///         available: the free memory within the limit of this process or, if it has no limit, the
+///         whole memory of the machine.
 void require_memory(const std::string& found, std::uint64_t bytes, const std::string& hint,
                     const AvailableMemory& available = read_available_memory());
 

@@ -80,7 +80,7 @@ std::string escaped_lines(std::string_view text);
 std::string with_plain_characters(std::string_view text);
 
 /// Names the first character that with_plain_characters() changes: " (U+200B, which is invisible)";
-/// an empty text without one. For messages that quote a name.
+/// an empty text if there is no such character. For messages that quote a name.
 std::string name_odd_character(std::string_view text);
 
 /// The first 60 characters of a text, escaped, followed by "..." if it is longer: for file contents

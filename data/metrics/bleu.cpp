@@ -140,7 +140,7 @@ bool is_chinese(char32_t c) {
 }
 
 /// Inserts spaces so that white space separates the tokens of a sentence, as sacreBLEU does. White
-/// space at its end is dropped.
+/// space at the end of the sentence is dropped.
 std::u32string separate_tokens(BleuTokenizer tokenizer, std::u32string_view sentence) {
   sentence = python::rstrip(sentence);
   switch (tokenizer) {

@@ -25,7 +25,7 @@ enum class BleuTokenizer {
 /// comparison of smoothing techniques for sentence-level BLEU".
 enum class BleuSmoothing {
   none,         ///< the score is 0
-  exponential,  ///< `exp`: counts 1/2, 1/4, ... match for the first, second, ... of them
+  exponential,  ///< `exp`: counts 1/2, 1/4, ... match for the first, second, ... of these orders
   floor,        ///< `floor`: counts smooth_value matches, by default 0.1
   add_k         ///< `add-k`: adds smooth_value, by default 1, to the counts of orders n >= 2
 };
@@ -41,7 +41,7 @@ struct BleuOptions {
 };
 
 /// The options of tokenized lowercase BLEU as computed by multi-bleu.perl -lc: for tokenized text,
-/// without smoothing. The script lowercases only ASCII letters; Bleu lowercases all letters, like
+/// without smoothing. The script lowercases only ASCII letters; Bleu lowercases all letters, as
 /// most papers do before they run the script.
 BleuOptions multi_bleu_options();
 

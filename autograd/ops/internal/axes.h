@@ -17,7 +17,7 @@ namespace tapestry {
 using AxisSet = std::bitset<Shape::max_rank>;
 
 /// The given axes, counted from the front, or from the back if negative. Throws ValueError, naming
-/// `operation`, if one does not exist or is given twice.
+/// `operation`, if an axis does not exist or is given twice.
 AxisSet resolve_axes(const char* operation, std::span<const std::ptrdiff_t> axes, std::size_t rank);
 AxisSet all_axes(std::size_t rank);
 
