@@ -25,7 +25,7 @@ class AttentionMask {
   AttentionMask() = default;
 
   /// Keys from position lengths[b] on are padding in sentence b. Throws ValueError for a
-  /// negative length; attention throws it for a length greater than the number of keys.
+  /// negative length; attention throws ValueError for a length greater than the number of keys.
   static AttentionMask padding(std::span<const std::int32_t> lengths);
   /// \overload
   static AttentionMask padding(std::initializer_list<std::int32_t> lengths) {

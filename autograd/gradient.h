@@ -29,7 +29,7 @@ class GradientSlot {
   const Shape& shape() const { return shape_; }
   /// The element type of the tensor.
   DType dtype() const { return dtype_; }
-  /// Where the tensor comes from.
+  /// Whether the tensor is a leaf or the output of an operation.
   Origin origin() const { return origin_; }
   /// Whether there has been a contribution since the last clear().
   bool filled() const { return filled_; }

@@ -69,10 +69,10 @@ class Ids {
     return values_[row * shape_[1] + column];
   }
 
-  /// The parts at some indices of the first axis, such as the labels of a batch: for ids of shape
-  /// (n, t), ids[Ids::from({4, 1})] has rows 4 and 1. As with Tensor's `operator[]`, the axes of
-  /// `index` replace the first axis. Throws ValueError if an index does not exist, ShapeError if
-  /// there is no axis or the result would have more than the maximum rank.
+  /// The parts at the given indices of the first axis, such as the labels of a batch: for ids of
+  /// shape (n, t), ids[Ids::from({4, 1})] has rows 4 and 1. As for a Tensor, the axes of `index`
+  /// replace the first axis. Throws ValueError if an index does not exist, ShapeError if there is
+  /// no axis or the result would have more than the maximum rank.
   Ids operator[](const Ids& index) const;
 
   /// The indices of a position in row-major order, for messages: "(1, 2)".
@@ -86,10 +86,10 @@ class Ids {
 };
 
 /// The part [begin, end) of ids along one axis: slice(ids, 1, 0, -1) has all columns except the
-/// last. Arguments, shapes and errors as for `slice` of a Tensor (ops/shape_ops.h).
+/// last. Arguments, shapes and errors are the same as for `slice` of a Tensor (ops/shape_ops.h).
 Ids slice(const Ids& ids, std::ptrdiff_t axis, std::ptrdiff_t begin, std::ptrdiff_t end);
 /// The part of ids at one index of an axis, without that axis: select(ids, 0, 2) is row 2.
-/// Arguments, shapes and errors as for `select` of a Tensor (ops/shape_ops.h).
+/// Arguments, shapes and errors are the same as for `select` of a Tensor (ops/shape_ops.h).
 Ids select(const Ids& ids, std::ptrdiff_t axis, std::ptrdiff_t index);
 
 /// The ids row by row as in NumPy, then their shape, like to_string(Tensor) (tensor.h):

@@ -43,7 +43,7 @@ class FlatLayout {
 
   /// Byte offset of the values of the i-th tensor.
   std::size_t offset(std::size_t i) const { return offsets_[i]; }
-  /// Where the next tensor begins, or the block ends.
+  /// Byte offset of the tensor after the i-th, or of the end of the block.
   std::size_t end(std::size_t i) const {
     return i + 1 < offsets_.size() ? offsets_[i + 1] : bytes_;
   }

@@ -44,7 +44,7 @@
 ///       return apply(WeightedSquare{}, w, x);
 ///     }
 ///
-/// `gradcheck` (gradcheck/gradcheck.h) checks it. Operations that write their own loops take
+/// `gradcheck` (gradcheck/gradcheck.h) checks the gradients. Operations with custom loops write to
 /// `dx.target<T>()`, as in the example custom_operation.cpp. `autograd/README.md` explains tapes
 /// and gradients; both are installed in the documentation folder of libtapestry-dev.
 ///
@@ -53,7 +53,8 @@
 /// result defines its type, `using Result = ...`, and a member `Result result`, which forward sets
 /// and apply() returns with the output. The results of forward must depend only on its arguments
 /// and on members. `formula` and `derivative` may also be member functions that return strings with
-/// the values of members. `derivative` uses the symbols of `formula`, and defines its others.
+/// the values of members. `derivative` uses the symbols of `formula`, and defines all other
+/// symbols.
 ///
 /// apply() reads the execution context; operations do not. An operation may have
 ///

@@ -195,7 +195,7 @@ Tensor& Tensor::set_requires_grad(bool value) {
   if (state().slot == nullptr) {
     attach(std::make_shared<GradientSlot>(shape(), dtype(), GradientSlot::Origin::leaf));
   }
-  // A tape from before the freeze may have contributed to the gradient of a frozen tensor.
+  // A tape recorded before the tensor was frozen may have contributed to its gradient since then.
   if (!value || is_frozen()) zero_grad();
   state().frozen = !value;
   return *this;

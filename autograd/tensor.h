@@ -129,7 +129,7 @@ class Tensor {
   /// 1; see `select` (ops/shape_ops.h). Negative indices count from the back. Throws ValueError if
   /// the index does not exist. `slice` (ops/shape_ops.h) gives ranges of indices.
   Tensor operator[](std::ptrdiff_t index) const;
-  /// The parts at some indices of the first axis, such as the examples of a batch; see
+  /// The parts at the given indices of the first axis, such as the examples of a batch; see
   /// `index_select` (ops/indexing.h). Throws ValueError if an index does not exist.
   Tensor operator[](const Ids& index) const;
 
@@ -149,7 +149,7 @@ class Tensor {
   /// gradient for it, optimizers leave it unchanged, and its gradient is discarded. Returns *this.
   /// Throws ValueError if this is the output of an operation that a tape has recorded.
   Tensor& set_requires_grad(bool value);
-  /// Whether the leaf is frozen: the last call was set_requires_grad(false).
+  /// Whether the leaf is frozen, because the last call was set_requires_grad(false).
   bool is_frozen() const;
   /// Whether this is a leaf that is not frozen, or was computed from such a leaf under a tape.
   bool requires_grad() const { return slot() != nullptr; }

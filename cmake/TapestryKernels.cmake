@@ -30,7 +30,8 @@ endif()
 # in a namespace named after their set, see autograd/kernels/namespace.h.
 function(tapestry_kernel_flags target kernels)
   target_compile_options(${target} PRIVATE ${TAPESTRY_FLAGS_${kernels}})
-  # The last two rename inline functions of xsimd 8.1, which would have the same names in all sets.
+  # The last two macros rename inline functions of xsimd 8.1 that would have the same names in all
+  # sets.
   target_compile_definitions(${target} PRIVATE
     TAPESTRY_KERNELS_NAMESPACE=${kernels} TAPESTRY_INSTRUCTION_SET="${kernels}"
     __kernel_rem_pio2=kernel_rem_pio2_${kernels} __ieee754_rem_pio2=ieee754_rem_pio2_${kernels})

@@ -9,7 +9,7 @@ option(TAPESTRY_QUICK_BUILD
 add_library(tapestry_compile_options INTERFACE)
 target_include_directories(tapestry_compile_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(tapestry_compile_options INTERFACE
-  # In a group, a local name may shadow a name of another file, and g++ treats files as headers.
+  # In a group, a local name may shadow a name of another file, and g++ treats the files as headers.
   -Wall -Wextra -Wpedantic
   "$<IF:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>,-Wno-subobject-linkage;$<$<CXX_COMPILER_ID:GNU>:-Wshadow=local>,-Wshadow>"
   -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion

@@ -64,8 +64,8 @@ struct BatchStatistics {
 ///   1. all examples are shuffled, then sorted by their longest side, from long to short;
 ///   2. among examples with the same longest side, each chunk of 8 batches is sorted by the
 ///      difference of the two sides;
-///   3. the examples are divided into batches with the rows that BatchTokens allows; the last may
-///      be smaller;
+///   3. the examples are divided into batches with the number of rows that BatchTokens allows; the
+///      last batch may be smaller;
 ///   4. the batches are shuffled.
 ///
 /// Every epoch has the same number of batches, with the same rows and longest sides; only the

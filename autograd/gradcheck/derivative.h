@@ -46,11 +46,11 @@ struct Estimate {
 };
 
 /// The noise of every objective near t = 0: the standard deviation of its rounding errors. It is
-/// measured by the differences of order 3 to 6 of seven values, so close together that these
-/// differences of a smooth function vanish [1]. If all seven values are equal, because the function
-/// changes by less than its rounding, the distances are multiplied by 16, up to three times. The
-/// noise is at least the rounding error of the sum over the output, and equal to it if a value is
-/// not finite.
+/// measured by the differences of order 3 to 6 of seven values at points so close together that
+/// these differences vanish for a smooth function [1]. If all seven values are equal, because the
+/// function changes by less than its rounding, the distances are multiplied by 16, up to three
+/// times. The noise is at least the rounding error of the sum over the output, and equal to this
+/// error if a value is not finite.
 ///
 /// step     the step of the first differences along the line; the first distances are step / 65536
 /// returns  one value for each objective; nullopt if its seven values are equal at all distances
@@ -74,8 +74,9 @@ struct Steps {
 /// the mean of both slopes, so the difference of the slopes, extrapolated as well, is added if it
 /// is more than noise. If an error is larger than good_enough[k], other steps are tried: 16 and 256
 /// times as long if the error is due to noise, otherwise 1/16 and 1/256 as long. The estimate with
-/// the least error is returned; if another estimate contradicts it by more than both errors, their
-/// distance is added to the error. If the function is not finite nearby, the error is infinite.
+/// the smallest error is returned; if another estimate differs from it by more than both errors,
+/// the difference is added to the error. If the function is not finite nearby, the error is
+/// infinite.
 ///
 /// noise        for each objective, its noise from measured_noise()
 /// good_enough  for each objective, the error at which no other steps are tried

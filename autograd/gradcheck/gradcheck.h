@@ -116,10 +116,10 @@ struct GradcheckReport {
 
 /// Compares the gradients of `function` with central differences.
 ///
-/// The scalar that is differentiated is <w, function()> with random weights +-[0.5, 1.5]. A plain
-/// sum of the output would hide errors: a softmax backward that returns zeros would pass. First
-/// each whole tensor is moved along random directions with uneven steps of either sign, which
-/// covers every coordinate; if a direction is wrong, bisection finds a wrong coordinate. Then
+/// The check differentiates the scalar <w, function()> with random weights w of magnitude 0.5 to
+/// 1.5. A plain sum of the output would hide errors: a softmax backward that returns zeros would
+/// pass. First each whole tensor is moved along random directions with uneven steps of either sign,
+/// which covers every coordinate; if a direction is wrong, bisection finds a wrong coordinate. Then
 /// single coordinates are moved: all coordinates of a small tensor; for a large tensor those with
 /// the largest gradients, coordinates with a gradient of exactly zero, and random coordinates.
 ///
@@ -130,7 +130,7 @@ struct GradcheckReport {
 /// itself and are never wrong. If the estimate is large, other steps are tried: longer steps
 /// against noise, and 1/16 and then 1/256 of the steps, which are less likely to cross a kink. The
 /// kinks of relu and max are never crossed, because their branches are frozen (frozen_branches.h).
-/// Exactly at a kink the result is inconclusive.
+/// At a kink, the result is inconclusive.
 ///
 /// function  computes an output of any shape from the tensors; called many times, with and without
 ///           a tape; must return equal outputs for equal values (dropout: use the same stream).

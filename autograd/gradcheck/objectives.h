@@ -14,7 +14,8 @@
 
 namespace tapestry::gradcheck_detail {
 
-/// The numbers that a gradient check differentiates: <w, y> for each output y of a function.
+/// The objectives that a gradient check differentiates: the number <w, y> for each output y of a
+/// function, with random weights w.
 class Objectives {
  public:
   using Function = std::function<std::vector<NamedTensor>()>;
@@ -27,22 +28,22 @@ class Objectives {
 
   std::size_t count() const { return outputs_.size(); }
   const std::string& name(std::size_t k) const { return outputs_[k].name; }
-  /// Rounding error of number k, if each element of y has an independent error of at most epsilon
-  /// times its size. The error of the sum of the products is negligible.
+  /// Rounding error of objective k, if each element of y has an independent error of at most
+  /// epsilon times its size. The error of the sum of the products is negligible.
   double rounding(std::size_t k) const { return outputs_[k].rounding; }
-  /// The factor in the numbers and gradients of output k: the weight of an output with one element,
-  /// else 1.
+  /// The factor that the value and the gradients of objective k contain: the weight of an output
+  /// with one element, else 1.
   double unit(std::size_t k) const { return outputs_[k].unit; }
 
-  /// Number k at the values that the tensors had in the constructor.
+  /// The value of objective k when the constructor ran.
   double value_at_start(std::size_t k) const { return outputs_[k].value; }
 
-  /// All numbers at the tensors' current values, without a tape and with the branches of piecewise
-  /// operations frozen as they were at the start.
+  /// All objectives at the tensors' current values, without a tape and with the branches of
+  /// piecewise operations frozen as they were in the constructor.
   std::vector<double> values() const;
 
-  /// Gradients of number k with respect to leaves; an empty Tensor for a leaf that the number does
-  /// not depend on. Throws ValueError, naming the operation, if the backward of an operation
+  /// Gradients of objective k with respect to leaves; an empty Tensor for a leaf that the objective
+  /// does not depend on. Throws ValueError, naming the operation, if the backward of an operation
   /// changes its dL/dy.
   std::vector<Tensor> gradients(std::size_t k, std::span<const NamedTensor> leaves,
                                 TapeObserver* observer = nullptr) const;
@@ -62,7 +63,7 @@ class Objectives {
 
   Function function_;
   std::vector<Output> outputs_;
-  mutable FrozenBranches branches_;  // recorded at the start
+  mutable FrozenBranches branches_;  // recorded in the constructor
 };
 
 /// n random numbers in [-1.5, -0.5] or [0.5, 1.5], which excludes numbers near zero.

@@ -51,9 +51,9 @@ Vec<T> softplus(const Vec<T>& x) {
 
 namespace internal {
 
-/// For |x| beyond this, gelu and gelu_tanh are x or 0 to the last bit and their derivatives 1 or 0.
-/// Clamping there avoids infinity * 0. It also avoids large arguments: xsimd's erfc of float64 may
-/// return NaN for them. NaN stays NaN.
+/// For larger |x|, gelu and gelu_tanh are exactly x or 0, and their derivatives are exactly 1 or 0.
+/// Clamping x to this limit avoids infinity * 0, and large arguments of xsimd's erfc, which may
+/// return NaN for them in float64. NaN stays NaN.
 inline constexpr double gelu_limit = 40.0;
 
 template <class T>
@@ -93,7 +93,7 @@ Vec<T> gelu_tanh_argument(const Vec<T>& x) {
   return Vec<T>(T(gelu_tanh_slope)) * x * (one + Vec<T>(T(gelu_tanh_cubic)) * x * x);
 }
 
-/// For |x| beyond this, silu is x or 0 and its derivative 1 or 0, in float32 and in float64.
+/// For larger |x|, silu is x or 0 and its derivative is 1 or 0, in float32 and in float64.
 inline constexpr double silu_limit = 1000.0;
 
 template <class T>

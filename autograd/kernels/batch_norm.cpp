@@ -29,7 +29,7 @@ class Arrays {
 inline constexpr std::size_t rows_per_chain = 256;
 
 /// sums += the sum over `rows` rows of f(x of the row, column...), four rows at a time, so that the
-/// sums are written a quarter as often.
+/// sums are written only once per four rows.
 template <class T, class F, class... Column>
 void add_rows(std::size_t rows, std::size_t n, const T* x, T* sums, const F& f,
               const Column*... column) {

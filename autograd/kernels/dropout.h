@@ -22,7 +22,7 @@ inline namespace TAPESTRY_KERNELS_NAMESPACE {
 /// expectation of y_i is x_i at every rate. Element i is kept if its 48 random bits are at least
 /// rate * 2^48. Their upper 16 bits are half i % 2, the lower half first, of word
 /// i % dropout_group / 2 of group i / dropout_group of the stream `key` (see philox.h). Their lower
-/// 32 bits, which decide for one element in 65536, are word i % 4 of philox(key, i / 4, 1). No bit
+/// 32 bits, which matter for one element in 65536, are word i % 4 of philox(key, i / 4, 1). No bit
 /// depends on `first` or n.
 ///
 /// first  a multiple of dropout_group

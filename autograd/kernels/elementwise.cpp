@@ -62,8 +62,8 @@ V indicator(const Holds& holds) {
   return xsimd::select(holds, V(T(1)), V(T(0)));
 }
 
-/// The share of a: 1, 1/2 or 0; 1 if a is NaN. NaN is detected by ==, because != of xsimd 8.1 is
-/// false for NaN on AVX-512.
+/// The share of a: 1, 1/2 or 0. If only one operand is NaN, its share is 1. NaN is detected by ==,
+/// because != of xsimd 8.1 is false for NaN on AVX-512.
 template <class V>
 V max_gradient_share(const V& a, const V& b) {
   using T = typename V::value_type;

@@ -109,8 +109,8 @@ class RowPanels {
   }
 
  private:
-  /// Number of panels beyond which packing a is faster. Higher if a is not transposed, because
-  /// packing then transposes.
+  /// Number of panels beyond which packing a is faster. The number is higher if a is not
+  /// transposed, because packing then transposes a.
   static std::size_t min_panels(const Operand<T>& a) { return a.transposed ? 2 : 8; }
 
   Operand<T> a_;

@@ -23,9 +23,9 @@ inline namespace TAPESTRY_KERNELS_NAMESPACE {
 /// out (m, n) = scale * a (m, k) b (k, n), or += if out.add; row i of out starts at i * out_stride.
 /// A `bias` of n values, if given, is added to every row.
 ///
-/// The bits of an element of `out` depend on its row of a, its column of b and k only: not on the
-/// number of threads, nor on how many other rows and columns there are. Extents may be 0. With
-/// Matmul::openblas the bits also depend on m and n.
+/// The bits of an element of `out` depend only on its row of a, its column of b and k, not on the
+/// number of threads or on the other rows and columns. Extents may be 0. With Matmul::openblas the
+/// bits also depend on m and n.
 template <class T>
 void gemm(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
           Target<T> out, std::size_t out_stride, const T* bias = nullptr);

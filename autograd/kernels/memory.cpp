@@ -197,7 +197,7 @@ class Pool {
   }
 
   /// A free block of the size class; else, if the pool would exceed its limit, a larger free block,
-  /// or a new block after free ones were returned to the system; else a new block.
+  /// or a new block after free blocks were returned to the system; else a new block.
   Block* take_free_or_new(std::size_t bytes) {
     if (bytes > max_bytes) throw OutOfMemory(bytes, statistics_.bytes_in_use);
     const std::uint32_t size_class = find_size_class(bytes);

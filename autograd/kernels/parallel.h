@@ -64,8 +64,8 @@ void run_pieces(std::size_t pieces, void (*body)(void*, std::size_t), void* cont
 /// To get the same bits on any number of threads, choose the pieces from shapes only, let each
 /// piece write memory that no other piece touches, and combine partial results afterwards in the
 /// order of the pieces. If a piece throws, other pieces may be skipped, and the first exception is
-/// rethrown when the running pieces have ended. A call from inside a piece, or while another
-/// thread's pieces run, runs its pieces in order.
+/// rethrown when the running pieces have ended. A call inside a piece, or while the pieces of
+/// another thread run, executes its pieces one after the other.
 template <class Body>
 void parallel_for(std::size_t pieces, Body&& body) {
   using Callable = std::remove_reference_t<Body>;

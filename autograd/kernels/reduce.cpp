@@ -11,8 +11,9 @@
 namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 namespace {
 
-/// Number of elements of a row that are summed in one pass. Longer rows are summed in parts, for
-/// the threads and because a long chain of float32 additions loses small terms.
+/// Number of elements of a row that are summed in one pass. Longer rows are summed in parts,
+/// because threads can share the parts and because a long chain of float32 additions loses small
+/// terms.
 inline constexpr std::size_t elements_per_part = 4096;
 
 /// Sums each row of a (rows, n) matrix.

@@ -69,7 +69,7 @@ struct Tanh : MapOfOutput<Unary::tanh, Binary::tanh_gradient> {
   static constexpr const char* derivative = "dL/dx = dL/dy · (1 − y²)";
 };
 
-// Gated units: the first half of x's last axis times the activation of the second.
+// Gated units: the first half of x's last axis times the activation of the second half.
 
 void require_halves(const char* operation, const Tensor& x) {
   if (x.rank() > 0 && x.shape().back() % 2 == 0) return;

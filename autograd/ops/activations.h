@@ -65,15 +65,15 @@ Tensor tanh(const Tensor& x);
 /// returns  (..., n)
 /// throws   ShapeError if x is a scalar or its last axis is odd.
 ///
-/// dL/dv = dL/dy * silu(u); dL/du = dL/dy * v silu'(u), with silu' as for `silu`.
+/// dL/dv = dL/dy * silu(u); dL/du = dL/dy * v silu'(u); see `silu` for silu'.
 ///
 /// [1] Shazeer 2020, "GLU Variants Improve Transformer", eq. 5: SwiGLU.
 Tensor swiglu(const Tensor& x);
 
-/// Gated linear unit with the exact gelu [1]: y = v * gelu(u). Halves of x, shapes and errors as
-/// for `swiglu`.
+/// Gated linear unit with the exact gelu [1]: y = v * gelu(u). The halves of x, the shapes and the
+/// errors are the same as for `swiglu`.
 ///
-/// dL/dv = dL/dy * gelu(u); dL/du = dL/dy * v gelu'(u), with gelu' as for `gelu`.
+/// dL/dv = dL/dy * gelu(u); dL/du = dL/dy * v gelu'(u); see `gelu` for gelu'.
 ///
 /// [1] Shazeer 2020, "GLU Variants Improve Transformer", eq. 5: GeGLU.
 Tensor geglu(const Tensor& x);

@@ -59,15 +59,15 @@ Tensor attention_weights(const Tensor& q, const Tensor& k, const AttentionOption
 ///
 /// where q and k are already projected: the W and U of the paper are separate linear maps.
 ///
-/// q, k, v  as for scaled_dot_product_attention, with the same options; options.scale, if given,
-///          multiplies the scores
+/// q, k, v  the same as for scaled_dot_product_attention, with the same options; options.scale, if
+///          given, multiplies the scores
 /// w        (num_heads, d_k)
 /// returns  (batch, n_q, num_heads * d_v)
 /// throws   the errors of scaled_dot_product_attention, and ShapeError if w has a different shape.
 ///
-/// With dS as for scaled_dot_product_attention and t_ij = tanh(q_i + k_j):
+/// With dS from scaled_dot_product_attention and t_ij = tanh(q_i + k_j):
 /// dq_i = w sum_j dS_ij (1 - t_ij^2), dk_j = w sum_i dS_ij (1 - t_ij^2), dw = sum_ij dS_ij t_ij.
-/// The t_ij are recomputed in backward; no tensor of size (n_q, n_k, d_k) is stored.
+/// Backward recomputes the t_ij; no tensor of size (n_q, n_k, d_k) is stored.
 ///
 /// [1] Bahdanau et al. 2015, "Neural Machine Translation by Jointly Learning to Align and
 /// Translate", section 3.1 and appendix A.1.2.

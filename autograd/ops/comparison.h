@@ -67,8 +67,8 @@ inline Tensor where(const Tensor& condition, double a, double b) {
   return where(condition, a, Tensor::scalar(b, condition.dtype()));
 }
 
-/// Element-wise maximum with broadcasting; NaN if one of the operands is NaN. Shapes and errors as
-/// for `where`.
+/// Element-wise maximum with broadcasting; NaN if one of the operands is NaN. Shapes and errors are
+/// the same as for `where`.
 ///
 /// dL/dy is added to the gradient of the larger operand, and is divided equally where both are
 /// equal.

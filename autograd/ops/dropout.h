@@ -26,14 +26,14 @@ Tensor dropout(const Tensor& x, double rate, const RandomStream& random);
 ///
 /// residual, x  same shape (no broadcasting) and element type.
 /// throws       ShapeError if the shapes differ, DTypeError if the element types differ, ValueError
-///              as for `dropout`.
+///              if the rate is outside [0, 1].
 ///
-/// dL/dresidual = dL/dy; dL/dx is as for `dropout`.
+/// dL/dresidual = dL/dy; dL/dx is the same as for `dropout`.
 Tensor dropout_add(const Tensor& residual, const Tensor& x, double rate,
                    const RandomStream& random);
 
 /// dropout(relu(x), rate, random), fused, bit-identical to the separate operations. Arguments and
-/// errors as for `dropout`.
+/// errors are the same as for `dropout`.
 ///
 /// dL/dx = dL/dy / (1 - rate) where y > 0, else 0. Backward needs no random numbers, because y is 0
 /// where x was dropped or not positive.

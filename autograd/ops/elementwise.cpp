@@ -51,7 +51,7 @@ struct Mul {
   static constexpr const char* formula = "y = a · b";
   static constexpr const char* derivative =
       "dL/da = dL/dy · b, dL/db = dL/dy · a, each summed over broadcast axes";
-  Tensor a{}, b{};  // each kept only if the other's gradient is needed
+  Tensor a{}, b{};  // each is kept only if the other's gradient is needed
 
   Tensor forward(const Tensor& x, const Tensor& y) {
     if (y.requires_grad()) a = x;
@@ -70,7 +70,7 @@ struct Div {
   static constexpr const char* formula = "y = a / b";
   static constexpr const char* derivative =
       "dL/da = dL/dy / b, dL/db = −dL/dy · a / b², each summed over broadcast axes";
-  Tensor b{}, y{};  // y = a / b, kept only if b's gradient is needed
+  Tensor b{}, y{};  // y = a / b, which is kept only if b's gradient is needed
 
   Tensor forward(const Tensor& numerator, const Tensor& denominator) {
     b = denominator;

@@ -19,7 +19,8 @@ inline Tensor operator+(const Tensor& a, double b) { return add(a, Tensor::scala
 /// \overload
 inline Tensor operator+(double a, const Tensor& b) { return add(Tensor::scalar(a, b.dtype()), b); }
 
-/// Element-wise difference with broadcasting: y = a - b. Shapes and errors as for `add`.
+/// Element-wise difference with broadcasting: y = a - b. Shapes and errors are the same as for
+/// `add`.
 ///
 /// dL/da = dL/dy and dL/db = -dL/dy, summed over the broadcast axes of the operand.
 Tensor sub(const Tensor& a, const Tensor& b);
@@ -29,14 +30,14 @@ inline Tensor operator-(const Tensor& a, double b) { return sub(a, Tensor::scala
 /// \overload
 inline Tensor operator-(double a, const Tensor& b) { return sub(Tensor::scalar(a, b.dtype()), b); }
 
-/// Element-wise product with broadcasting: y = a * b. Shapes and errors as for `add`.
+/// Element-wise product with broadcasting: y = a * b. Shapes and errors are the same as for `add`.
 ///
 /// dL/da = dL/dy * b and dL/db = dL/dy * a, summed over the broadcast axes of the operand.
 Tensor mul(const Tensor& a, const Tensor& b);
 inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }  ///< Same as mul().
 
-/// Element-wise quotient with broadcasting: y = a / b. Shapes and errors as for `add`; division by
-/// zero gives infinity or NaN as in IEEE 754.
+/// Element-wise quotient with broadcasting: y = a / b. Shapes and errors are the same as for `add`;
+/// division by zero gives infinity or NaN as in IEEE 754.
 ///
 /// dL/da = dL/dy / b and dL/db = -dL/dy * a / b^2, summed over the broadcast axes of the operand.
 Tensor div(const Tensor& a, const Tensor& b);
@@ -64,7 +65,7 @@ inline Tensor operator*(const Tensor& x, double factor) { return scale(x, factor
 /// x += y means x = x + y; -=, *= and /= work in the same way. Nothing is modified in place: x
 /// becomes a handle of the result, and a tape records the operation. Other handles of the old
 /// tensor, such as a Parameters entry, keep its values. y is a tensor or a number; shapes and
-/// errors as for the operators above.
+/// errors are the same as for the operators above.
 ///
 ///     Tensor total = Tensor::scalar(0.0);
 ///     for (const Tensor& loss : losses) total += loss;

@@ -41,7 +41,7 @@ struct Linear {
   static constexpr const char* formula = "y = x Wᵀ + b";
   static constexpr const char* derivative = "dL/dx = dL/dy W, dL/dW = (dL/dy)ᵀ x, dL/db = Σ dL/dy";
   std::size_t rows, in, out;
-  Tensor x{}, weight{};  // each kept only if the other's gradient is needed
+  Tensor x{}, weight{};  // each is kept only if the other's gradient is needed
 
   Tensor forward(const ForwardContext& context, const Tensor& input, const Tensor& w,
                  const Tensor& b) {
@@ -98,7 +98,7 @@ struct HeadLinear {
   static constexpr const char* formula = "y = W x, head by head";
   static constexpr const char* derivative = "dL/dx = Wᵀ dL/dy, dL/dW = Σ dL/dy xᵀ";
   std::size_t rows, heads, out, in;
-  Tensor x{}, weight{};  // each kept only if the other's gradient is needed
+  Tensor x{}, weight{};  // each is kept only if the other's gradient is needed
 
   Tensor forward(const Tensor& input, const Tensor& w) {
     if (w.requires_grad()) x = input;
@@ -212,7 +212,7 @@ struct MatrixProduct {
   static constexpr const char* formula = "y = A B";
   static constexpr const char* derivative = "dL/dA = dL/dy Bᵀ, dL/dB = Aᵀ dL/dy";
   MatmulOptions options;
-  Tensor a{}, b{};  // each kept only if the other's gradient is needed
+  Tensor a{}, b{};  // each is kept only if the other's gradient is needed
 
   Tensor forward(const Tensor& x, const Tensor& y) {
     if (y.requires_grad()) a = x;

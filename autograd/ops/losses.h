@@ -66,8 +66,8 @@ double accuracy(const Tensor& logits, const Ids& targets,
 /// weight   (V, d), V >= 1
 /// bias     (V), or Tensor() to add no bias
 /// targets  (...), each in [0, V) or ignored
-/// options  as for cross_entropy
-/// returns  as for cross_entropy
+/// options  the same as for cross_entropy
+/// returns  the same as cross_entropy
 /// throws   the errors of linear and cross_entropy
 ///
 /// With G = dL/dlogits of cross_entropy: dL/dx = G W, dL/dW = G^T x, dL/db = the sum of the rows of

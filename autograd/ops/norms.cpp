@@ -37,7 +37,8 @@ struct LayerNorm {
   void backward(const Tensor& dy, Gradient dx, Gradient dweight, Gradient dbias) const {
     const auto [rows, n] = require_rows(name, dy);
     dispatch(dy.dtype(), [&, rows = rows, n = n]<class T>() {
-      // Targets in the kernel's write order, because two inputs may be the same tensor.
+      // Requests the targets in the order of the kernel's writes, because two inputs may be the
+      // same tensor.
       const kernels::Target<T> to_x = dx.target<T>();
       const kernels::Target<T> to_weight = dweight.target<T>();
       const kernels::Target<T> to_bias = dbias.target<T>();
@@ -74,7 +75,8 @@ struct RmsNorm {
   void backward(const Tensor& dy, Gradient dx, Gradient dweight) const {
     const auto [rows, n] = require_rows(name, dy);
     dispatch(dy.dtype(), [&, rows = rows, n = n]<class T>() {
-      // Targets in the kernel's write order, because both inputs may be the same tensor.
+      // Requests the targets in the order of the kernel's writes, because both inputs may be the
+      // same tensor.
       const kernels::Target<T> to_x = dx.target<T>();
       const kernels::Target<T> to_weight = dweight.target<T>();
       kernels::rms_norm_backward(rows, n, x.values<T>().data(), weight.values<T>().data(),
@@ -117,7 +119,8 @@ struct Normalization {
                 const Gradient& dweight, const Gradient& dbias) const {
     const auto [rows, n] = require_rows("batch_norm", dy);
     dispatch(dy.dtype(), [&, rows = rows, n = n]<class T>() {
-      // Targets in the kernel's write order, because two inputs may be the same tensor.
+      // Requests the targets in the order of the kernel's writes, because two inputs may be the
+      // same tensor.
       const kernels::Target<T> to_weight = dweight.target<T>();
       const kernels::Target<T> to_bias = dbias.target<T>();
       const kernels::Target<T> to_x = dx.target<T>();

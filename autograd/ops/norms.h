@@ -78,7 +78,7 @@ struct BatchNormOutput {
   FeatureMoments moments;  ///< zeros if m is 0
 };
 /// Same as batch_norm(), but also returns the moments of x, which have no gradients. Arguments and
-/// errors as for batch_norm().
+/// errors are the same as for batch_norm().
 BatchNormOutput batch_norm_with_moments(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                         double epsilon = 1e-5);
 

@@ -9,7 +9,7 @@
 
 namespace tapestry {
 
-/// Sum over some axes. The sum over an empty axis is 0; over no axes, the result is x itself.
+/// Sum over some axes. The sum over an empty axis is 0; the sum over no axes is x itself.
 ///
 /// axes     one or more, counted from the front, or from the back if negative.
 /// returns  x's shape without `axes`, or with extents of 1 there if `keep_dims`.
@@ -34,7 +34,8 @@ Tensor sum(const Tensor& x);
 ///
 /// axes     one or more, counted from the front, or from the back if negative.
 /// returns  x's shape without `axes`, or with extents of 1 there if `keep_dims`.
-/// throws   ValueError if an axis does not exist or is given twice, ShapeError if one is empty.
+/// throws   ValueError if an axis does not exist or is given twice, ShapeError if an axis is
+///          empty.
 ///
 /// dL/dx = dL/dy / n, repeated along `axes`, where n is the number of elements of each mean.
 Tensor mean(const Tensor& x, std::span<const std::ptrdiff_t> axes, bool keep_dims = false);
@@ -56,7 +57,8 @@ Tensor mean(const Tensor& x);
 ///
 /// axes     one or more, counted from the front, or from the back if negative.
 /// returns  x's shape without `axes`, or with extents of 1 there if `keep_dims`.
-/// throws   ValueError if an axis does not exist or is given twice, ShapeError if one is empty.
+/// throws   ValueError if an axis does not exist or is given twice, ShapeError if an axis is
+///          empty.
 ///
 /// dL/dx = dL/dy at the maximum and 0 elsewhere; among equal maxima, the first in row-major order
 /// gets all of dL/dy.
@@ -86,7 +88,7 @@ Tensor max(const Tensor& x);
 /// Not differentiable; gather(x, axis, argmax(x, axis, true)) is the maximum, with its gradient.
 Ids argmax(const Tensor& x, std::ptrdiff_t axis = -1, bool keep_dims = false);
 
-/// Minimum over some axes, computed as -max(-x). Arguments and errors as for `max`.
+/// Minimum over some axes, computed as -max(-x). Arguments and errors are the same as for `max`.
 Tensor min(const Tensor& x, std::span<const std::ptrdiff_t> axes, bool keep_dims = false);
 /// \overload
 inline Tensor min(const Tensor& x, std::initializer_list<std::ptrdiff_t> axes,
@@ -132,9 +134,9 @@ Tensor var(const Tensor& x, AxisIndex auto axis, const VarianceOptions& options 
 /// Variance of all elements, a scalar.
 Tensor var(const Tensor& x, const VarianceOptions& options = {});
 
-/// Standard deviation over some axes: the square root of `var`. Arguments, shapes and errors as for
-/// `var`. Call it as `tapestry::std(x, 0)`: after `using namespace tapestry`, the bare name is
-/// ambiguous with namespace std.
+/// Standard deviation over some axes: the square root of `var`. Arguments, shapes and errors are
+/// the same as for `var`. Call it as `tapestry::std(x, 0)`: after `using namespace tapestry`, the
+/// bare name is ambiguous with namespace std.
 ///
 /// dL/dx = dL/dy * (x - mean(x)) / ((n - correction) y), and 0 where y is 0, as in PyTorch.
 Tensor std(const Tensor& x, std::span<const std::ptrdiff_t> axes,

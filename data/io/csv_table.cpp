@@ -63,7 +63,7 @@ void append_line(CsvTable& table, const std::string& line, const std::string& pl
   if (table.rows == 0) table.columns = fields->size();
   if (fields->size() != table.columns) {
     reject_data(place,
-                fmt::format("{} field{}, expected {} as in the lines before", fields->size(),
+                fmt::format("{} field{}, expected {} as in the previous lines", fields->size(),
                             fields->size() == 1 ? "" : "s", table.columns),
                 "correct the line; fields are separated by commas");
   }

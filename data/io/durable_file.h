@@ -108,7 +108,7 @@ void probe_folder(const std::filesystem::path& folder, std::uint64_t bytes,
                   FileSystem& files = posix_file_system());
 
 /// Reason why a file could not be created or written in a folder: the text of the errno value
-/// `code`. Says if ENOSPC means that no inodes are left.
+/// `code`. The text says so if ENOSPC means that no inodes are left.
 std::string output_error_text(int code, const std::filesystem::path& folder,
                               FileSystem& files = posix_file_system());
 
