@@ -64,7 +64,7 @@ class ValueError : public Error {
 /// Thrown when an empty Tensor is used where values are expected.
 class EmptyTensorError : public ValueError {
  public:
-  using ValueError::ValueError;  ///< the constructors of Error
+  using ValueError::ValueError;  ///< the constructors of ValueError
 };
 
 /// x, or a positive NaN: the sign of a NaN has no meaning, but a negative NaN would be printed as

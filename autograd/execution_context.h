@@ -21,7 +21,7 @@ struct ExecutionContext {
   Tape* tape = nullptr;                             ///< records operations; null under NoGrad
   const std::string* layer_path = nullptr;          ///< see LayerPath
   Profiler* profiler = nullptr;                     ///< measures operations
-  FrozenBranches* frozen_branches = nullptr;        ///< branches of the current pass
+  FrozenBranches* frozen_branches = nullptr;        ///< records or freezes branches
   PackedWeights* packed_weights = nullptr;          ///< keeps copies of weights for inference
   AttentionRecorder* attention_recorder = nullptr;  ///< keeps attention weights
   AttentionTracer* attention_tracer = nullptr;      ///< observes the steps of attention

@@ -39,9 +39,9 @@ class GradientSlot {
   std::uint64_t version() const { return version_.load(std::memory_order_relaxed); }
   /// State of the record of the operation that computed the tensor.
   enum class RecordState : std::uint8_t {
-    alive,   ///< a tape holds it, or the tensor is a leaf
-    used,    ///< backward has consumed it
-    dropped  ///< its tape was destroyed before backward
+    alive,   ///< a tape holds the record, or the tensor is a leaf
+    used,    ///< backward has consumed the record
+    dropped  ///< the tape was destroyed before backward
   };
   /// Whether the record still exists. If not, later contributions throw, because they could not be
   /// propagated.

@@ -24,8 +24,8 @@
 ///     /// y = w x^2 with broadcasting; dL/dw = dL/dy x^2 and dL/dx = dL/dy 2 w x.
 ///     struct WeightedSquare {
 ///       static constexpr const char* name = "weighted_square";  // for error messages
-///       static constexpr const char* formula = "y = w x²";      // these two for `explain`,
-///       static constexpr const char* derivative =               // and may be left out
+///       static constexpr const char* formula = "y = w x²";      // used by `explain`;
+///       static constexpr const char* derivative =               // both may be omitted
 ///           "dL/dw = dL/dy x², dL/dx = dL/dy 2 w x";
 ///       Tensor w{}, x{};                                        // saved for backward
 ///

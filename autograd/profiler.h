@@ -30,14 +30,14 @@ struct ProfileRow {
   Phase phase;          ///< the kind of work
   std::uint64_t calls;  ///< 0 for "everything else"
   double seconds;       ///< wall time
-  double flops;         ///< matrix products only, two per multiply-add
+  double flops;         ///< of matrix products only, two per multiply-add
   double bytes;         ///< see Profiler; 0 for rows that are not operations
 };
 
 /// The result of a Profiler.
 struct Profile {
   double seconds;                ///< wall time
-  std::vector<ProfileRow> rows;  ///< longest first; their seconds add up to `seconds`
+  std::vector<ProfileRow> rows;  ///< longest time first; the times add up to `seconds`
 };
 
 /// The profile as a table, with the share of each row and phase. Lines have at most 100 characters.

@@ -66,12 +66,12 @@ class Record {
 
 /// Description of a recorded operation, for observers.
 struct RecordedCall {
-  const char* operation;          ///< its name, such as "softmax"; valid until the program ends
-  std::string formula;            ///< formula of its output, such as "y = x Wᵀ + b"; may be empty
-  std::string derivative;         ///< the gradients of its inputs, from dL/dy; may be empty
-  const std::string* layer_path;  ///< valid until the program ends; empty outside of layers
+  const char* operation;          ///< name, such as "softmax"; valid until the program ends
+  std::string formula;            ///< formula of the output, such as "y = x Wᵀ + b"; may be empty
+  std::string derivative;         ///< formula of the inputs' gradients; may be empty
+  const std::string* layer_path;  ///< valid until the program ends; "" outside of layers
   std::span<const Tensor> inputs;  ///< an absent input is an empty Tensor
-  const Tensor& output;            ///< its output
+  const Tensor& output;            ///< the output of the operation
   /// Applies an operation with the same attributes to other inputs of the same shapes; may be
   /// called several times. Empty if the operation cannot be copied.
   std::function<Tensor(std::span<const Tensor>)> recompute;
@@ -164,7 +164,7 @@ class Tape {
 ///       const NoGrad no_grad;
 ///       report(model.loss(held_out, Mode::inference()));
 ///     }
-///     tape.backward(loss);   // only of the first loss
+///     tape.backward(loss);   // differentiates only the first loss
 ///
 /// Guards nest. A tape constructed inside a guard records.
 class NoGrad {

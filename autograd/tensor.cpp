@@ -22,7 +22,7 @@ struct Tensor::State {
   kernels::Memory memory;
   std::size_t offset = 0;  // offset of the first value, in bytes
   std::shared_ptr<GradientSlot> slot;
-  const char* read_by = nullptr;  // the operation that may only read the values, if any
+  const char* read_by = nullptr;  // operation that must not change the values, or null
 };
 
 namespace {
@@ -259,7 +259,7 @@ DType common_dtype(const char* operation, const Tensor& a, const Tensor& b) {
 namespace {
 
 constexpr std::size_t max_shown_whole = 1000;
-constexpr std::size_t edge = 3;  ///< indices shown at each end of an axis
+constexpr std::size_t edge = 3;  ///< number of indices shown at each end of an axis
 
 /// Numbers of an array, row by row in brackets.
 class Printer {

@@ -80,7 +80,7 @@ struct BatchRules {
   RowLayout layout = pair_rows;  ///< how an example becomes a row
   std::size_t vocabulary = 0;    ///< size of the target vocabulary; masked_rows samples from it
   std::uint64_t seed = 0;        ///< seed of masking
-  std::uint64_t epoch = 0;       ///< epoch, for masking and the transform
+  std::uint64_t epoch = 0;       ///< epoch of masking and of the transform
   std::shared_ptr<const ExampleTransform> transform{};  ///< null leaves examples unchanged
 };
 
@@ -104,7 +104,7 @@ struct Batch {
 
   std::vector<float> pixels;  ///< (rows, pixel values per image); empty without images
 
-  std::vector<std::size_t> examples;  ///< (rows): index of each row's example
+  std::vector<std::size_t> examples;  ///< (rows): index of the example in each row
   std::uint64_t epoch = 0;            ///< copy of BatchRules::epoch
 
   friend bool operator==(const Batch&, const Batch&) = default;

@@ -18,8 +18,8 @@ using BatchIndices = std::vector<std::size_t>;
 
 /// The position of a run in its training data: the complete state of a BatchSchedule.
 struct BatchPosition {
-  std::uint64_t epoch = 0;  ///< counted from 0
-  std::size_t batch = 0;    ///< within the epoch, counted from 0
+  std::uint64_t epoch = 0;  ///< number of the epoch, counted from 0
+  std::size_t batch = 0;    ///< number of the batch in the epoch, counted from 0
 
   friend bool operator==(const BatchPosition&, const BatchPosition&) = default;
 };
@@ -147,7 +147,7 @@ class BatchSchedule {
   std::optional<std::uint64_t> planned_epoch_;
   std::vector<BatchIndices> plan_;
   LengthsInEpoch in_epoch_;        ///< if empty, lengths_ applies to all epochs
-  std::vector<Lengths> in_group_;  ///< by example; valid only for the examples of group_
+  std::vector<Lengths> in_group_;  ///< one per example; valid only for the examples of group_
   std::optional<Group> group_;
 };
 

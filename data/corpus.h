@@ -82,8 +82,8 @@ struct Corpus {
   std::vector<std::string> notes;   ///< log lines about skipped examples and doubtful options
   /// The training examples, if they are not in memory; train_lines.lines is then empty.
   std::shared_ptr<const ExampleFile> train_file{};
-  std::vector<std::uint32_t> train_kept{};        ///< indices in `train_file`; all if empty
-  std::vector<WeightedExamples> train_weights{};  ///< weights of its corpora; all 1 if empty
+  std::vector<std::uint32_t> train_kept{};        ///< indices in `train_file`; if empty: all
+  std::vector<WeightedExamples> train_weights{};  ///< weights of the corpora; if empty: all 1
   std::vector<LineFiles> train_line_files{};      ///< by corpus; the files of train_lines if empty
 
   /// The training set with its weights. Empty only for a trained model without its training files.
@@ -98,7 +98,7 @@ struct Corpus {
 /// The vocabularies of a trained model, for encoding other data.
 struct FixedVocabularies {
   Vocabulary source;                 ///< vocabulary of Example::source
-  std::optional<Vocabulary> target;  ///< nullopt if it is made from the data
+  std::optional<Vocabulary> target;  ///< nullopt if it is to be made from the data
 };
 
 /// XXH3 (64 bits) of all examples and both vocabularies, with their subword models: equal for equal

@@ -117,7 +117,7 @@ class ExampleFileWriter::Output {
 
   TemporaryFile file_;
   std::vector<std::byte> buffer_;
-  std::uint64_t added_ = 0;  ///< bytes, including the buffer
+  std::uint64_t added_ = 0;  ///< number of bytes, including the buffer
   Xxh3 hash_;
 };
 
@@ -337,7 +337,7 @@ void ExampleFile::check_index(const std::string& name, std::uint64_t tokens) con
     good = good && part <= left;
     if (!good) break;
     const std::uint32_t* const lines = lines_ + (examples_ - left);
-    good = std::is_sorted(lines, lines + part);  // a corpus is read line by line
+    good = std::is_sorted(lines, lines + part);  // the lines of a corpus are in ascending order
     left -= part;
   }
   good = good && left == 0;
@@ -369,7 +369,7 @@ void ExampleFile::read(std::size_t index, Example& example) const {
 }
 
 void ExampleFile::for_each(const std::function<void(const Example&)>& f) const {
-  constexpr std::size_t max_kept = std::size_t{1} << 24;  // bytes of tokens
+  constexpr std::size_t max_kept = std::size_t{1} << 24;  // in bytes of tokens
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   auto* map = const_cast<std::byte*>(map_.get());
   const auto end_of_tokens =

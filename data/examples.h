@@ -98,7 +98,7 @@ class Examples {
  private:
   const ExampleFile* file_ = nullptr;  ///< null if the examples are in memory_
   std::span<const Example> memory_;
-  std::span<const std::uint32_t> kept_;  ///< all examples if empty
+  std::span<const std::uint32_t> kept_;  ///< if empty: all examples
   std::span<const WeightedExamples> parts_;
   std::size_t size_ = 0;
 };

@@ -62,8 +62,8 @@ std::vector<std::optional<double>> measured_noise(Line& line, double step,
 
 /// The steps h of differences along a line.
 struct Steps {
-  double first;  ///< the first step that is tried
-  double max;    ///< the longest step that is tried
+  double first;  ///< the first step to try
+  double max;    ///< the longest step to try
 };
 
 /// d/dt of every objective along a line, at t = 0.

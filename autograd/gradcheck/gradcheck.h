@@ -20,14 +20,14 @@ struct GradcheckOptions {
   std::size_t directions = 3;        ///< random directions per tensor
   std::size_t max_coordinates = 64;  ///< coordinates per tensor; larger tensors are sampled
   std::uint64_t seed = 1;            ///< seed of output weights, directions and sampled coordinates
-  bool locate = true;                ///< find the faulty operation if a gradient is wrong
+  bool locate = true;                ///< whether to find the operation with a wrong gradient
 };
 
 /// The result of a comparison. It is inconclusive if finite differences of different step sizes
 /// contradict each other, because of a kink or cancellation; this never counts as agreement.
 enum class GradcheckVerdict {
   agrees,        ///< the gradients are equal up to the smallest detectable error
-  wrong,         ///< they differ, or one of them is not finite
+  wrong,         ///< the gradients differ, or one gradient is not finite
   inconclusive,  ///< the finite differences do not allow a verdict
   /// neither is distinguishable from zero: both are below the rounding error of the output
   too_small
@@ -82,7 +82,7 @@ struct GradcheckRow {
 
 /// An input of an operation with a wrong gradient.
 struct FaultyInput {
-  std::size_t input = 0;  ///< which input of the operation, from 0
+  std::size_t input = 0;  ///< index of the input, from 0
   GradcheckRow row = {};  ///< the result for this input
 };
 
@@ -92,7 +92,7 @@ struct FaultyOperation {
   std::size_t index = 0;                       ///< position in recording order, from 0
   std::size_t recorded = 0;                    ///< number of recorded operations
   std::string operation = {};                  ///< name of the operation
-  std::string layer_path = {};                 ///< empty outside of layers
+  std::string layer_path = {};                 ///< path of the layer; empty outside of layers
   std::vector<Shape> inputs = {};              ///< shapes of the inputs; () for an absent input
   std::vector<FaultyInput> wrong_inputs = {};  ///< inputs with a wrong gradient, at least one
 };

@@ -15,8 +15,8 @@ namespace tapestry::gradcheck_detail {
 
 /// Thresholds of a comparison.
 struct Thresholds {
-  double scale;      ///< minimum of the magnitude that errors are relative to
-  double zero;       ///< a gradient up to this size may be zero with rounding errors
+  double scale;      ///< errors are relative to at least this magnitude
+  double zero;       ///< a gradient up to this size may be zero plus rounding errors
   double tolerance;  ///< maximum relative error of a correct gradient, even with noisy differences
 
   /// Maximum error of an estimate that still allows a verdict on the gradient `analytic`.

@@ -106,7 +106,7 @@ struct Backward {
  private:
   /// The weights of a tile in forward.
   struct TileWeights {
-    const T* weights;        ///< as saved: dropped weights are negative
+    const T* weights;        ///< in saved form: dropped weights are negative
     const T* after_dropout;  ///< the same array as `weights` if there is no dropout
   };
   /// Reads the saved weights, or recomputes them into `weights_scratch`. With dropout, computes the

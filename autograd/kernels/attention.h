@@ -20,8 +20,8 @@ struct AttentionProblem {
   double scale;
   const KeyRange* keys;                ///< (batch, n_q)
   const std::uint8_t* keep = nullptr;  ///< (batch, n_q, n_k), 0 where a key is masked; or null
-  bool alibi = false;                  ///< linear biases of ALiBi: attention_tile.h
-  std::size_t key_rows = 0;            ///< rows of k and v per sentence, >= n_k; 0: n_k
+  bool alibi = false;                  ///< adds linear biases (ALiBi), see attention_tile.h
+  std::size_t key_rows = 0;            ///< rows of k and v per sentence, >= n_k; 0 means n_k
 
   double dropout = 0.0;           ///< dropout rate of the weights, in [0, 1]
   std::uint64_t dropout_key = 0;  ///< key of the random stream for dropout
@@ -46,7 +46,7 @@ struct AttentionTargets {
 /// (autograd/attention_trace.h). Elements that a call does not compute stay unchanged.
 template <class T>
 struct AttentionSteps {
-  T *products, *scores, *biased, *masked, *weights;  ///< biased: null without ALiBi
+  T *products, *scores, *biased, *masked, *weights;  ///< `biased` is null without ALiBi
 };
 
 /// For backward: dL/dweights and dL/dscores.

@@ -20,7 +20,7 @@ struct CrossEntropyProblem {
 /// Sums over the rows, accumulated in float64 in a fixed order.
 struct CrossEntropySums {
   double loss = 0.0;                     ///< smoothed cross entropy
-  double negative_log_likelihood = 0.0;  ///< -log p(target)
+  double negative_log_likelihood = 0.0;  ///< sum of -log p(target)
 
   CrossEntropySums& operator+=(const CrossEntropySums& other) {
     loss += other.loss;

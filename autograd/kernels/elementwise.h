@@ -61,13 +61,13 @@ enum class Binary : std::uint8_t {
   power_gradient,       ///< a p b^(p - 1)
   relu_gradient,        ///< b = y
   relu_scale_gradient,  ///< gradient of p relu(x), also with dropout; b = y
-  right,                ///< b
+  right,                ///< returns b
   sigmoid_gradient,     ///< b = y
   silu_gradient,
   sin_gradient,
   softplus_gradient,
   sqrt_gradient,            ///< b = y
-  sqrt_gradient_zero_at_0,  ///< sqrt_gradient, but 0 where y is 0
+  sqrt_gradient_zero_at_0,  ///< like sqrt_gradient, but 0 where y is 0
   square_gradient,
   sub,
   tanh_gradient  ///< b = y

@@ -24,7 +24,7 @@ struct ExpConstants<float> {
   static constexpr float round_shift = 0x1.8p23F;  ///< x + round_shift has round(x) in its low bits
   static constexpr int mantissa_bits = 23, exponent_bias = 127;
   static constexpr float ln2_high = 0.693359375F,
-                         ln2_low = -2.12194440e-4F;  ///< k ln2_high is exact
+                         ln2_low = -2.12194440e-4F;  ///< the product k ln2_high is exact
 };
 
 template <>
@@ -155,7 +155,7 @@ template <class T>
 [[gnu::always_inline]] inline Vec<T> exp(const Vec<T>& x) {
   using C = internal::ExpConstants<T>;
 #if defined(__AVX512F__)
-  const Vec<T> capped = xsimd::min(Vec<T>(C::overflow), x);  // keeps NaN, as the second operand
+  const Vec<T> capped = xsimd::min(Vec<T>(C::overflow), x);  // the order of the operands keeps NaN
   return internal::scale_or_zero(C::underflow, x, internal::reduce_exp<T>(capped));
 #else
   // -infinity, the value of masked scores, takes the fast path.

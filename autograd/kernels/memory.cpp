@@ -85,7 +85,7 @@ struct alignas(alignment) Block {
   std::atomic<std::uint32_t> owners;
   std::uint32_t size_class;
   Block* next_free;
-  Region* region;  ///< null if it is allocated separately
+  Region* region;  ///< null for a block that is allocated separately
   std::byte* data;
 };
 

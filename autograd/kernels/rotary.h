@@ -14,7 +14,7 @@ struct Rotation {
   std::size_t batch, length, heads, d;  ///< d is even
   double base;
   std::ptrdiff_t first;  ///< position of the first vector
-  bool back = false;     ///< rotate by the negative angles
+  bool back = false;     ///< whether to rotate by the negative angles
 };
 
 inline namespace TAPESTRY_KERNELS_NAMESPACE {

@@ -19,7 +19,7 @@ struct AttentionOptions {
   std::size_t num_heads = 1;      ///< number of heads side by side in the last axis of q, k and v
   AttentionMask mask{};           ///< which keys each query may attend to; all by default
   std::optional<double> scale{};  ///< factor of the scores; 1 / sqrt(d_k) if not given
-  bool alibi = false;             ///< add -slope |i - j| to the scores [1], with one slope per head
+  bool alibi = false;             ///< adds -slope |i - j| to the scores [1], one slope per head
   double dropout = 0.0;           ///< rate at which weights are dropped, in [0, 1]
   RandomStream random{};          ///< stream for dropout; a stream that is off disables dropout
   /// Only the first `num_keys` keys and values of each sentence are read; all by default. For

@@ -74,8 +74,8 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
 
 /// The output of batch_norm with the mean and biased variance of x, for running averages.
 struct BatchNormOutput {
-  Tensor y;                ///< (..., n), as batch_norm() returns it
-  FeatureMoments moments;  ///< zeros if m is 0
+  Tensor y;                ///< the result of batch_norm(), (..., n)
+  FeatureMoments moments;  ///< all zeros if x has no vectors
 };
 /// Same as batch_norm(), but also returns the moments of x, which have no gradients. Arguments and
 /// errors are the same as for batch_norm().

@@ -12,8 +12,8 @@ namespace tapestry {
 
 /// The numbers of a CSV file.
 struct CsvTable {
-  std::size_t rows = 0;        ///< lines with values, at least 1
-  std::size_t columns = 0;     ///< values per line, at least 1
+  std::size_t rows = 0;        ///< number of lines with values, at least 1
+  std::size_t columns = 0;     ///< number of values per line, at least 1
   std::vector<double> values;  ///< row-major
 };
 

@@ -203,7 +203,7 @@ void TemporaryFile::remove_abandoned_files() const {
     if (!name.starts_with(prefix) || !is_temporary_name(name)) continue;
     try {
       remove_abandoned(folder / name, files_);
-    } catch (const OutputError&) {  // the new file will have a different name
+    } catch (const OutputError&) {  // ignored: the new file will have a different name
     }
   }
 }
@@ -369,7 +369,7 @@ void create_folder_durably(const std::filesystem::path& folder, FileSystem& file
   create_folder_durably(parent, files);
   if (files.mkdir(folder.c_str(), 0777) != 0) {
     const int code = errno;
-    if (code != EEXIST || !is_folder(files, folder)) {  // no other process created it
+    if (code != EEXIST || !is_folder(files, folder)) {  // no other process has created the folder
       errno = code;
       throw_output_error(folder, "create the folder");
     }

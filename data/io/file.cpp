@@ -52,7 +52,7 @@ OpenFile::OpenFile(const std::filesystem::path& path, const FileKind& kind, File
                     return files.open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY |
                                                         (kind.follows_links ? 0 : O_NOFOLLOW));
                   })) {
-  if (!descriptor_.is_open() && errno == ENXIO) reject_special_file();  // socket
+  if (!descriptor_.is_open() && errno == ENXIO) reject_special_file();  // a socket
   if (!descriptor_.is_open() && errno == ELOOP && !kind.follows_links) {
     throw UnopenedFile(name_, "found a symbolic link, expected a regular file", "delete the link");
   }

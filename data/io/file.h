@@ -90,12 +90,12 @@ inline constexpr const char* unreadable_hint =
 
 /// Texts for error messages about a kind of file, and its maximum size.
 struct FileKind {
-  const char* expected;        ///< such as "a text file"
+  const char* expected;        ///< expected kind of file, such as "a text file"
   const char* special_hint;    ///< hint for a pipe, socket or device
   const char* too_large_hint;  ///< hint for a file of more than max_bytes
   const char* unreadable_hint = tapestry::unreadable_hint;
   std::uint64_t max_bytes = 0;  ///< in bytes; 0 for the memory size of this machine
-  bool follows_links = true;    ///< false: a symbolic link is an error
+  bool follows_links = true;    ///< if false, a symbolic link is an error
 };
 
 /// Thrown if a file cannot be read. what() is "NAME: REASON".

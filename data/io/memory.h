@@ -12,7 +12,7 @@ namespace tapestry {
 struct AvailableMemory {
   static constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
 
-  std::uint64_t free = no_limit;   ///< available now, in addition to the memory in use
+  std::uint64_t free = no_limit;   ///< bytes available now, in addition to the memory in use
   std::uint64_t total = no_limit;  ///< available if no other process ran, including memory in use
   std::string bound = {};  ///< name of the limit that determines `free`; empty for physical memory
 };

@@ -10,8 +10,7 @@ namespace tapestry {
 namespace {
 
 constexpr std::size_t max_word_length = 64;
-constexpr std::size_t max_names =
-    10'000;  ///< maximum number of names in a folder that are compared
+constexpr std::size_t max_names = 10'000;  ///< maximum number of names compared in a folder
 
 char folded_character(char c) {
   if (c >= 'A' && c <= 'Z') return static_cast<char>(c - 'A' + 'a');

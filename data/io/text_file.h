@@ -21,7 +21,7 @@ inline constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
 struct OtherEncoding {
   std::string_view mark;    ///< byte order mark
   std::string_view name;    ///< name in messages: "little-endian UTF-16"
-  std::string_view family;  ///< iconv name; iconv detects the byte order by the mark
+  std::string_view family;  ///< name for iconv, which detects the byte order by the mark
 };
 
 /// The encoding whose byte order mark is at the start of a text; null if there is no mark.
@@ -111,7 +111,7 @@ class LineReader {
 
 /// The lines of a text file, with its size and digest.
 struct TextFile {
-  std::vector<std::string> lines;  ///< without line ends; at least one line
+  std::vector<std::string> lines;  ///< at least one line; without line ends
   std::uint64_t bytes;             ///< size of the file
   std::uint64_t digest;            ///< XXH3 (64 bits) of the file
 };
@@ -119,7 +119,7 @@ struct TextFile {
 /// Expected content of a text file.
 struct TextContent {
   const char* file = "a text file";                              ///< for messages about folders
-  const char* expected = "one sentence per line";                ///< for messages
+  const char* expected = "one sentence per line";                ///< text for messages
   const char* hint = "name the file with the sentences";         ///< hint if the file is empty
   std::size_t max_line_length = tapestry::max_text_line_length;  ///< in bytes
   bool any_size = false;  ///< the limit is max_text_bytes instead of the memory of this machine

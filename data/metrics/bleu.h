@@ -34,7 +34,7 @@ enum class BleuSmoothing {
 struct BleuOptions {
   BleuTokenizer tokenizer = BleuTokenizer::mteval_13a;   ///< splits sentences into tokens
   bool lowercase = false;                                ///< ignores case
-  BleuSmoothing smoothing = BleuSmoothing::exponential;  ///< smooths orders without a match
+  BleuSmoothing smoothing = BleuSmoothing::exponential;  ///< method for orders without a match
   std::optional<double> smooth_value = {};               ///< value for `floor` and `add_k`; >= 0
   std::size_t max_order = 4;                             ///< maximum order of n-grams, >= 1
   bool effective_order = false;  ///< leaves out orders without n-grams; for single sentences

@@ -47,7 +47,7 @@ namespace tapestry {
 
 /// A tensor viewed as rows along its last axis.
 struct Rows {
-  std::size_t rows;  ///< product of all axes but the last
+  std::size_t rows;  ///< product of the extents of all axes except the last
   std::size_t n;     ///< extent of the last axis, >= 1
 };
 
