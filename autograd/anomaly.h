@@ -25,7 +25,7 @@ class AnomalyError : public Error {
 /// time and memory; use it for debugging. A detector can be used with one tape only.
 ///
 /// throws  AnomalyError with the layer path, the operation, the position and the range of each
-///         input, from the operation or from Tape::backward.
+///         input; thrown by the operation or by Tape::backward.
 class AnomalyDetector final : public TapeObserver {
  public:
   void forward_ran(const RecordedCall& call) override;

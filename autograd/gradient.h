@@ -11,8 +11,8 @@
 
 namespace tapestry {
 
-/// Accumulates dL/dx of one tensor x. It is shared by x and the tape records that use x, and does
-/// not keep the values of x alive.
+/// Accumulates dL/dx of one tensor x. The slot is shared by x and the tape records that use x; it
+/// does not keep the values of x alive.
 class GradientSlot {
  public:
   /// Whether the tensor was created by the user or is the output of a recorded operation.
@@ -33,7 +33,7 @@ class GradientSlot {
   Origin origin() const { return origin_; }
   /// Whether there has been a contribution since the last clear().
   bool filled() const { return filled_; }
-  /// Call it whenever the values of the tensor may change. Thread-safe.
+  /// Call this function whenever the values of the tensor may change. Thread-safe.
   void increment_version() { version_.fetch_add(1, std::memory_order_relaxed); }
   /// Number of increment_version() calls.
   std::uint64_t version() const { return version_.load(std::memory_order_relaxed); }
@@ -102,7 +102,7 @@ class Gradient {
  public:
   /// A gradient that is not needed.
   Gradient() = default;
-  /// The gradient that `slot` accumulates; not needed if it is null. The slot must outlive this
+  /// The gradient that `slot` accumulates; not needed if `slot` is null. The slot must outlive this
   /// object.
   explicit Gradient(GradientSlot* slot) : slot_(slot) {}
   /// The gradient of input number `input`, from 0, of `operation`; error messages name both. The

@@ -269,8 +269,8 @@ Description describe(const Op& op, Recompute recompute) {
 }  // namespace detail
 
 /// Runs op on its inputs and records it if there is an active tape and an input requires a
-/// gradient. The tape is paused during forward. Returns the output; an OutputWithResult if op has a
-/// `Result`.
+/// gradient. The tape is paused during forward. Returns the output, or an OutputWithResult if op
+/// has a `Result`.
 template <class Op, class... Inputs>
 auto apply(Op op, const Inputs&... inputs) {
   static_assert(detail::NamedOperation<Op>,

@@ -115,7 +115,7 @@ class ProfileScope {
   ProfileScope(const ProfileScope&) = delete;
   ProfileScope& operator=(const ProfileScope&) = delete;
 
-  /// False without a profiler.
+  /// Whether the scope measures; false without a profiler.
   explicit operator bool() const { return profiler_ != nullptr; }
   /// Adds to the bytes of this scope, see Profiler.
   void add_bytes(double bytes) { bytes_ += bytes; }

@@ -57,7 +57,7 @@ class RandomStream {
 /// throws     ValueError if the stream is off or the limits are out of range.
 Tensor random_uniform(const Shape& shape, const RandomStream& random, double low = 0.0,
                       double high = 1.0, DType dtype = DType::float32);
-/// Numbers in [0, 1) in the given element type.
+/// Independent uniform random numbers in [0, 1), in the given element type.
 inline Tensor random_uniform(const Shape& shape, const RandomStream& random, DType dtype) {
   return random_uniform(shape, random, 0.0, 1.0, dtype);
 }
@@ -69,7 +69,8 @@ inline Tensor random_uniform(const Shape& shape, const RandomStream& random, DTy
 /// throws                    ValueError if the stream is off or a number is out of range.
 Tensor random_normal(const Shape& shape, const RandomStream& random, double mean = 0.0,
                      double standard_deviation = 1.0, DType dtype = DType::float32);
-/// Normal numbers, mean 0 and standard deviation 1, in the given element type.
+/// Independent normal random numbers with mean 0 and standard deviation 1, in the given element
+/// type.
 inline Tensor random_normal(const Shape& shape, const RandomStream& random, DType dtype) {
   return random_normal(shape, random, 0.0, 1.0, dtype);
 }

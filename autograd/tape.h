@@ -118,8 +118,8 @@ class Tape {
   /// Like backward(loss), for an output of any shape, given dL/dy.
   void backward(const Tensor& y, const Tensor& dy);
 
-  /// Makes backward throw ValueError, naming the operation, if an operation changes a value of the
-  /// dL/dy that it is given, even without mutable_values(), which always throws. Hashes each dL/dy
+  /// Makes backward throw ValueError, naming the operation, if the backward of an operation changes
+  /// a value of its dL/dy, even without mutable_values(), which always throws. Hashes each dL/dy
   /// before and after the operation. Builds without NDEBUG always do this.
   void detect_writes_to_dy() { detects_writes_ = true; }
 

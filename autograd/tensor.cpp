@@ -115,8 +115,8 @@ Tensor Tensor::from(std::initializer_list<std::initializer_list<double>> rows, D
 Tensor::State& Tensor::state() const {
   if (state_ == nullptr) {
     throw EmptyTensorError(
-        "tensor: the tensor is empty, expected one with values: an operand is absent, or nothing "
-        "has contributed to a gradient");
+        "tensor: the tensor is empty, expected a tensor with values: an operand is absent, or "
+        "nothing has contributed to a gradient");
   }
   return *state_;
 }
@@ -241,10 +241,10 @@ std::size_t Tensor::byte_offset() const { return state().offset; }
 void Tensor::attach(std::shared_ptr<GradientSlot> slot) { state().slot = std::move(slot); }
 
 void detail::throw_empty_operand(const char* operation, const std::string& which) {
-  throw EmptyTensorError(
-      fmt::format("{}: {} is an empty Tensor, expected one with values (a gradient is empty until "
-                  "backward contributes to it)",
-                  operation, which));
+  throw EmptyTensorError(fmt::format(
+      "{}: {} is an empty Tensor, expected a Tensor with values (a gradient is empty until "
+      "backward contributes to it)",
+      operation, which));
 }
 
 DType common_dtype(const char* operation, const Tensor& a, const Tensor& b) {

@@ -169,7 +169,7 @@ class Tensor {
   static Tensor over(const Shape& shape, DType dtype, kernels::Memory memory, std::size_t offset);
   /// The memory block that holds the values; other tensors may share it.
   const kernels::Memory& memory() const;
-  /// Where in its memory block the values start.
+  /// Byte offset of the values in their memory block.
   std::size_t byte_offset() const;
   /// The slot that accumulates the gradient; null if no gradient is needed, as for a frozen tensor.
   const std::shared_ptr<GradientSlot>& slot() const;

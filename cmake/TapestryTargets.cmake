@@ -119,8 +119,9 @@ endfunction()
 # tapestry_library(NAME [SOURCES ...] [PER_INSTRUCTION_SET ...] USES ... [PRIVATE_USES ...]
 #                  PUBLIC_HEADERS ...): declares the library tapestry::NAME of the current folder,
 # by default with all sources of the folder. The sources PER_INSTRUCTION_SET are compiled once per
-# instruction set, see TapestryKernels.cmake. USES are libraries that its headers use, PRIVATE_USES
-# libraries that only its sources use. Each library is a component of find_package(tapestry).
+# instruction set, see TapestryKernels.cmake. USES are libraries that the headers of the library
+# use, PRIVATE_USES libraries that only the sources use. Each library is a component of
+# find_package(tapestry).
 function(tapestry_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;PER_INSTRUCTION_SET;USES;PRIVATE_USES;PUBLIC_HEADERS"
     ${ARGN})

@@ -122,7 +122,8 @@ class BatchSchedule {
     friend auto operator<=>(const Lengths&, const Lengths&) = default;
   };
 
-  /// Consecutive batches of an epoch, divided again by the lengths of their examples in this epoch.
+  /// Consecutive batches of an epoch, divided again according to the lengths of their examples in
+  /// this epoch.
   struct Group {
     BatchPosition begin;
     std::vector<BatchIndices> batches;

@@ -56,8 +56,8 @@ struct ExampleLines {
   std::string source_file{};         ///< name of the source file, escaped
   std::string target_file{};         ///< name of the target file; may equal source_file
   std::vector<std::size_t> lines{};  ///< first line of each example, from 1
-  /// References of held-out pairs for scoring translations, as in the file. If empty, the target
-  /// ids are decoded instead.
+  /// References of held-out pairs for scoring translations, exactly as in the file. If empty, the
+  /// target ids are decoded instead.
   std::vector<std::string> target_texts{};
 };
 
@@ -106,7 +106,7 @@ struct FixedVocabularies {
 /// the same text in a file with a different name has the same fingerprint.
 std::uint64_t fingerprint(const Corpus& corpus);
 
-/// corpus.fingerprint and the digests of corpus.files.
+/// Returns corpus.fingerprint and the digests of corpus.files.
 DataIdentity identify(const Corpus& corpus);
 
 /// Reads the lines of a text file and adds the file to corpus.files under the config key `key`.

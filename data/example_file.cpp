@@ -317,7 +317,7 @@ ExampleFile::ExampleFile(const std::filesystem::path& path, std::uint64_t origin
   check_index(file.name(), footer.tokens);
   notes_ =
       split_lines({reinterpret_cast<const char*>(map_.get() + sections.notes), footer.note_bytes});
-  // Batches read examples in random order: turn read-ahead off.
+  // Turns read-ahead off, because batches read examples in random order.
   ::madvise(map, bytes_, MADV_RANDOM);
 }
 

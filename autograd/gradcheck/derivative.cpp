@@ -138,7 +138,7 @@ namespace {
 
 using Estimates = std::vector<Estimate>;
 
-/// The best estimate for each objective. Tries one step after the other.
+/// The best estimate for each objective. Tries the steps one after the other.
 struct StepSearch {
   Line& line;
   const Objectives& objectives;

@@ -39,7 +39,7 @@ const char* name(GradcheckVerdict verdict);
 struct GradcheckCount {
   std::size_t checked = 0;       ///< all comparisons
   std::size_t inconclusive = 0;  ///< comparisons without a verdict
-  /// Comparisons with a verdict.
+  /// Number of comparisons with a verdict.
   std::size_t conclusive() const { return checked - inconclusive; }
 };
 
@@ -100,7 +100,7 @@ struct FaultyOperation {
 /// The results of `gradcheck`; to_string() describes them.
 struct GradcheckReport {
   std::vector<GradcheckRow> rows;  ///< one for each output and tensor, grouped by output
-  /// nullopt if nothing is wrong, if it was not requested, or if every operation is correct
+  /// nullopt if nothing is wrong, if `locate` was false, or if every operation is correct
   /// individually. In the last case, the contributions to a gradient are accumulated incorrectly.
   std::optional<FaultyOperation> first_wrong;
 

@@ -68,7 +68,7 @@ Objectives::Objectives(Function function, std::uint64_t seed) : function_(std::m
   require_repeatable(outputs);
   require_same_when_frozen(outputs);
   if (outputs.empty())
-    throw ValueError("gradcheck: the function returned no outputs, expected one");
+    throw ValueError("gradcheck: the function returned no outputs, expected at least one");
   const RandomStream random = RandomStream(seed).named("gradcheck output weights");
   for (std::size_t k = 0; k < outputs.size(); ++k) {
     const Tensor& y = outputs[k].tensor;

@@ -104,7 +104,7 @@ struct Backward {
                               T* dw_parts) const;
 
  private:
-  /// The weights of a tile in forward.
+  /// The weights of a tile in the forward pass.
   struct TileWeights {
     const T* weights;        ///< in saved form: dropped weights are negative
     const T* after_dropout;  ///< the same array as `weights` if there is no dropout
@@ -184,7 +184,7 @@ void zero_rows_outside(std::size_t begin, std::size_t end, std::size_t rows, std
 }
 
 /// Processes all tiles of one sentence and head, one after the other, because they add to the same
-/// dk and dv. The first nonempty tile writes the gradients of its keys, later tiles add to them.
+/// dk and dv. The first nonempty tile writes the gradients of its keys; later tiles add to them.
 template <class T>
 void Backward<T>::run_head(std::size_t b, std::size_t head, Gradients<T> d) const {
   bool started = false;

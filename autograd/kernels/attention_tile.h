@@ -13,7 +13,7 @@
 /// attention.
 namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 
-/// Queries that are processed together, so that their weights stay in cache.
+/// Number of queries that are processed together, so that their weights stay in cache.
 inline constexpr std::size_t tile_queries = 64;
 
 /// Rows of weights are padded with zeros to a multiple of this number, so that vector loops have no
@@ -153,7 +153,7 @@ void additive_scores_backward(const AttentionProblem& p, const Tile& t, const Op
 
 /// ALiBi's slope of a head: 2^(-8 (head + 1) / heads) if `heads` is a power of two. Otherwise, if n
 /// is the largest power of two below `heads`, the first n heads have the slopes of n heads, and the
-/// others the slopes 0, 2, 4, ... of 2 n heads.
+/// other heads have the slopes with indices 0, 2, 4, ... of 2 n heads.
 double alibi_slope(std::size_t head, std::size_t heads);
 
 /// s_ij -= slope |i - j| for the scores of one tile, in rows stride() apart, where query i is

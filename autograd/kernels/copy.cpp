@@ -139,11 +139,11 @@ void move_rows(Plan plan, const T* in, Target<T> out) {
   });
 }
 
-/// Elements along a side of a tile: one cache line.
+/// Number of elements along a side of a tile: one cache line.
 template <class T>
 inline constexpr std::size_t tile = 64 / sizeof(T);
 
-/// out[r, c] = in[c, r] for a tile of `rows` x `columns`, each side with its own row stride.
+/// out[r, c] = in[c, r] for a tile of `rows` x `columns`; `in` and `out` have separate row strides.
 template <class T>
 void transpose_tile(std::size_t rows, std::size_t columns, const T* in, std::size_t in_stride,
                     Target<T> out, std::size_t out_stride) {

@@ -25,7 +25,8 @@ void pad_rows(std::size_t rows, std::size_t n, const T* in, std::size_t first, T
 
 /// Reorders axes: axis k of out is axis axes[k] of `in`, which has `extents`; both are row-major
 /// and have at most 8 axes. If the last axis stays last, whole rows are copied; otherwise square
-/// tiles are transposed in a buffer, so that both sides are accessed by cache lines.
+/// tiles are transposed in a buffer, so that the input and the result are accessed by whole cache
+/// lines.
 template <class T>
 void permute(std::span<const std::size_t> extents, std::span<const std::size_t> axes, const T* in,
              Target<T> out);

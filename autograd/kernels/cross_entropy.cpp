@@ -30,7 +30,7 @@ CrossEntropySums smoothed_sums(const CrossEntropyProblem& p, const LogSumExp<T>&
   return {.loss = (1 - alpha) * hit + alpha / n * misses, .negative_log_likelihood = hit};
 }
 
-/// sum_j (largest - x_j), for label smoothing; 0 without it.
+/// sum_j (largest - x_j), for label smoothing; 0 without label smoothing.
 template <class T>
 T distance_to_all(const CrossEntropyProblem& p, T largest, const T* x) {
   if (p.label_smoothing == 0) return T(0);
@@ -136,7 +136,7 @@ void copy_row(std::size_t n, const T* from, T* to) {
       n, Target<T>{to}, [](const Vec<T>& v) { return v; }, from);
 }
 
-/// Computes a linear_cross_entropy() from the rows that are not ignored, a chunk at a time.
+/// Computes linear_cross_entropy() from the rows that are not ignored, one chunk at a time.
 template <class T>
 class LinearCrossEntropy {
  public:
@@ -212,7 +212,7 @@ class LinearCrossEntropy {
     for (std::size_t i = 0; i < m; ++i) copy_row(d, dx_ + i * d, to_.dx + rows_[begin + i] * d);
   }
 
-  /// The first chunk writes the gradients of weight and bias, later chunks add to them.
+  /// The first chunk writes the gradients of weight and bias; later chunks add to them.
   void add_parameter_gradients(std::size_t begin, std::size_t m) {
     const std::size_t d = p_.d, n = p_.loss.vocabulary;
     const bool add = begin > 0;

@@ -10,7 +10,7 @@
 
 namespace tapestry::kernels {
 
-/// Elements whose random bits are computed together.
+/// Number of elements whose random bits are computed together.
 inline constexpr std::size_t dropout_group = 2 * philox_group;
 
 inline namespace TAPESTRY_KERNELS_NAMESPACE {
@@ -56,9 +56,9 @@ struct RowFactors {
 inline namespace TAPESTRY_KERNELS_NAMESPACE {
 
 /// y = skip * residual + (factor of the row) * dropout(x) for the elements [first, first + n) of
-/// longer arrays; the pointers are at element `first`. `key`, `first` and `rate` are as for
-/// dropout(). Where x is dropped or the factor of its row is 0, x has no influence, even if it is
-/// not finite.
+/// longer arrays; the pointers are at element `first`. `key`, `first` and `rate` are the same as
+/// for dropout(). Where x is dropped or the factor of its row is 0, x has no influence, even if it
+/// is not finite.
 template <class T>
 void residual_add(std::uint64_t key, std::uint64_t first, std::size_t n, double rate, T skip,
                   const RowFactors<T>& rows, const T* residual, const T* x, T* y);

@@ -94,7 +94,7 @@ Vec<T> binary_cross_entropy_gradient(const Vec<T>& v, const Vec<T>& p, double fa
   return V(static_cast<T>(factor)) * xsimd::select(v > zero, (one - p) - unlikely, unlikely - p);
 }
 
-/// Calls use(f), where f is the function on vectors.
+/// Calls use(f), where f applies the function to vectors.
 template <class T, class Use>
 void with_function(const Function<Unary>& f, const Use& use) {
   using V = Vec<T>;

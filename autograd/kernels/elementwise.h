@@ -12,7 +12,7 @@
 /// elementwise.cpp; p and q are parameters, see Function.
 namespace tapestry::kernels {
 
-/// f(v). Activations are in activations.h.
+/// Functions f(v). Activations are in activations.h.
 enum class Unary : std::uint8_t {
   abs,
   clamp,  ///< min(max(v, p), q); NaN stays NaN

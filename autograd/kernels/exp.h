@@ -136,8 +136,8 @@ template <class T>
   const ReducedExp<T> e = reduce_exp<T>(
       xsimd::min(Vec<T>(C::overflow), xsimd::select(vanishes, zero, x)));  // keeps NaN
   const auto is_low = e.k < zero;
-  // xsimd 8.1 cannot select integers by a comparison of floating-point numbers: selects their bits
-  // as floating-point numbers.
+  // xsimd 8.1 cannot select integers by a comparison of floating-point numbers, so their bits are
+  // selected as floating-point numbers.
   const auto shift = xsimd::bitwise_cast<Integers>(xsimd::select(
       is_low, Vec<T>(std::bit_cast<T>(Integer{lift})), Vec<T>(std::bit_cast<T>(Integer{-lift}))));
   const Vec<T> back = xsimd::select(is_low, Vec<T>(T(0x1p-64)), Vec<T>(T(0x1p64)));

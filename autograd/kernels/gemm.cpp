@@ -274,7 +274,7 @@ void multiply_along_k(const Product<T>& x, const Operand<T>& b) {
   const std::size_t blocks = ceil_div(x.k, k_block);
   const Memory memory(blocks * x.m * x.n * sizeof(T));
   T* const sums = reinterpret_cast<T*>(memory.data());
-  // Give each thread the same number of pieces: split rows if there are too few blocks.
+  // Gives each thread the same number of pieces: splits rows if there are too few blocks.
   const std::size_t threads = num_threads();
   const std::size_t row_parts =
       blocks >= 4 * threads

@@ -163,7 +163,7 @@ void pack_transposed_strip(std::size_t height, const T* in, std::size_t stride, 
 template <class T>
 void pack_rows(const Operand<T>& a, std::size_t begin, std::size_t end, std::size_t p,
                std::size_t k, T* packed) {
-  // Strips of a transposed operand lie side by side. Reading a few of its rows at a time, over all
+  // Strips of a transposed operand are adjacent. Reading a few of its rows at a time, over all
   // strips, touches few pages.
   const std::size_t step = a.transposed ? 16 : k;
   for (std::size_t q = 0; q < k; q += step) {

@@ -11,7 +11,7 @@
 /// The innermost part of a matrix product: a tile of the result that is held in registers.
 ///
 /// Every element of a product is one chain of fused multiply-adds along k, in every tile, so that
-/// its bits depend only on its row of a, its column of b and k: neither on its position nor on the
+/// its bits depend only on its row of a, its column of b and k, not on its position or on the
 /// number of rows that are computed with it.
 namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 

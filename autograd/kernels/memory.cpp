@@ -196,8 +196,9 @@ class Pool {
     source_->release(block->data);
   }
 
-  /// A free block of the size class; else, if the pool would exceed its limit, a larger free block,
-  /// or a new block after free blocks were returned to the system; else a new block.
+  /// Returns a free block of the size class, or else a new block. If a new block would make the
+  /// pool exceed its limit, returns a larger free block instead, or first returns free blocks to
+  /// the system.
   Block* take_free_or_new(std::size_t bytes) {
     if (bytes > max_bytes) throw OutOfMemory(bytes, statistics_.bytes_in_use);
     const std::uint32_t size_class = find_size_class(bytes);

@@ -15,9 +15,9 @@ class OutOfMemory : public std::bad_alloc {
   /// The error for a request that the system has rejected.
   OutOfMemory(std::size_t bytes_wanted, std::size_t bytes_in_use) noexcept;
 
-  /// Bytes of the request.
+  /// Size of the request in bytes.
   std::size_t bytes_wanted() const { return bytes_wanted_; }
-  /// Bytes of the pool that were in use.
+  /// Bytes of the pool that were in use at the time of the request.
   std::size_t bytes_in_use() const { return bytes_in_use_; }
   /// "1.5 MB more were requested, 20.0 MB are in use"
   const char* what() const noexcept override { return message_.data(); }
@@ -88,7 +88,7 @@ struct MemoryStatistics {
 /// The current statistics of the pool, over all threads.
 MemoryStatistics memory_statistics();
 
-/// Resets the peak to the bytes in use now, and returns them.
+/// Resets the peak to the number of bytes in use, and returns this number.
 std::size_t restart_memory_peak();
 
 namespace detail {
@@ -105,7 +105,7 @@ struct BlockSource {
   void* (*head)(void* data) noexcept;
 };
 
-/// Makes all blocks come from `source`; throws std::logic_error if the pool has blocks already.
+/// Makes all blocks come from `source`; throws std::logic_error if the pool already has blocks.
 void set_block_source(const BlockSource& source);
 
 /// Whether set_block_source() was called. If so, scratch memory reallocates at every size change.

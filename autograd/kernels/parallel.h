@@ -74,7 +74,7 @@ void parallel_for(std::size_t pieces, Body&& body) {
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 
-/// Elements in a piece of element-wise work: enough to make waking a thread worthwhile.
+/// Number of elements in a piece of element-wise work: enough to make waking a thread worthwhile.
 inline constexpr std::size_t elements_per_piece = 16384;
 
 /// Splits [0, n) into pieces of `per_piece` and runs body(begin, end) for each.

@@ -219,8 +219,8 @@ struct KernelTable {
 };
 #undef TAPESTRY_MEMBER
 
-/// A copy of the table of the set in use, so that a call costs one jump. Changed by use_kernels()
-/// only.
+/// A copy of the table of the set in use, so that a call costs one jump. Only use_kernels() changes
+/// it.
 [[gnu::visibility("hidden")]] extern KernelTable table_in_use;
 
 }  // namespace tapestry::kernels

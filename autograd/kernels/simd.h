@@ -89,8 +89,8 @@ Vec<T> load_tail(const T* data, std::size_t n, T fill = T(0)) {
 }
 
 /// Returns `value`, and prevents the compiler from contracting it with a following sum into a fused
-/// multiply-add: it might do so for full vectors but not for the last vector, or fuse a different
-/// one of two products, and the bits would differ.
+/// multiply-add: it might do so for full vectors but not for the last vector, or fuse the other of
+/// two products, and the bits would then differ.
 template <class T>
 Vec<T> rounded(Vec<T> value) {
 #if defined(__GNUC__) && defined(__x86_64__)
@@ -215,8 +215,7 @@ Vec<T> swapped_neighbors(const Vec<T>& v) {
   return internal::swapped_lanes<1>(v, std::make_index_sequence<lanes<T>>{});
 }
 
-/// Combines all lanes by an operation whose operands may be in any order; every lane gets the
-/// result.
+/// Combines all lanes with a commutative operation; every lane gets the result.
 template <class T, class Combine>
 Vec<T> combined_lanes(const Vec<T>& v, const Combine& combine) {
   return internal::combined_lanes_from<lanes<T> / 2>(v, combine);

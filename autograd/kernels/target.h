@@ -5,7 +5,7 @@
 
 namespace tapestry::kernels {
 
-/// The destination of a kernel's results. The first contribution to a gradient is written, later
+/// The destination of a kernel's results. The first contribution to a gradient is written and later
 /// contributions are added, so that no memory has to be filled with zeros first.
 template <class T>
 struct Target {

@@ -176,7 +176,7 @@ void AttentionCall::keep(const AttentionInputs& inputs) {
   }
 }
 
-/// The kernel's description of the call; refers to the mask and the ranges.
+/// The kernel's description of the call, which refers to the mask and the ranges.
 kernels::AttentionProblem AttentionCall::problem() const {
   const Shape &q = inputs_.q.shape(), &k = inputs_.k.shape();
   const bool drops = options_.random.on();

@@ -71,7 +71,7 @@ struct Lookup {
   }
 
  private:
-  /// Numbers of elements: of the axes before and after `axis`, and of x and y for each o.
+  /// Number of elements of the axes before and after `axis`, and of x and y for each o.
   struct Sizes {
     std::size_t outer, inner, x_block, y_block;
   };

@@ -78,7 +78,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options = {
 ///     });
 class PackedWeights {
  public:
-  /// Becomes active, unless the thread has active PackedWeights already.
+  /// Becomes active, unless the thread already has active PackedWeights.
   ///
   /// outer  the PackedWeights to use during the lifetime of this object, of this thread or of
   ///        another thread; null: this object itself

@@ -28,8 +28,8 @@ using kernels::Binary;
 using kernels::Function;
 using kernels::Unary;
 
-/// The targets of a cross entropy, checked, with the weights of their losses: label smoothing and
-/// normalizer.
+/// The validated targets of a cross entropy, with the weights of their losses (label smoothing and
+/// normalizer).
 class Targets {
  public:
   /// Throws ValueError, naming `operation`, as documented for cross_entropy().

@@ -75,8 +75,8 @@ std::string errno_hint(int code, const std::filesystem::path& folder) {
       errno_hint(code, parent_folder(path)));
 }
 
-/// throws OutputError if the type of the path cannot be determined, for example because no file
-/// descriptors are left.
+/// throws  OutputError if the type of the path cannot be determined, for example because no file
+///         descriptors are left.
 bool is_folder(FileSystem& files, const std::filesystem::path& path) {
   const FileDescriptor folder(files, retry_interrupted([&] {
                                 return files.open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -209,7 +209,7 @@ void TemporaryFile::remove_abandoned_files() const {
 }
 
 /// Opens and locks the first unused temporary name. The PID is not unique: containers often reuse
-/// it. Another process may delete the file before it is locked: then the next name is used.
+/// it. If another process deletes the file before it is locked, the next name is used.
 FileDescriptor TemporaryFile::create() {
   if (!folder_.is_open()) fail("open its folder");
   remove_abandoned_files();

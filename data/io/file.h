@@ -117,8 +117,8 @@ class UnopenedFile : public FileError {
   using FileError::FileError;
 };
 
-/// Returns read(). If a file cannot be opened, the error has the given hint; if `hint` is empty,
-/// the hint names the config key.
+/// Returns the result of read(). If a file cannot be opened, the error has the given hint; if
+/// `hint` is empty, the hint names the config key.
 template <class Read>
 auto with_key_in_hint(const std::string& key, const Read& read, const std::string& hint = {}) {
   try {

@@ -25,8 +25,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b);
 /// max(1, word.size() / 3) and `word` has at most 64 bytes; otherwise nullopt.
 std::optional<std::string> closest(std::string_view word, std::span<const std::string> candidates);
 
-/// The path with the last name replaced by the closest name with the same extension in its folder;
-/// nullopt if no name is close or the folder cannot be read.
+/// The path with its last name replaced by the closest name in the same folder with the same
+/// extension; nullopt if no name is close or the folder cannot be read.
 std::optional<std::string> closest_path(const std::filesystem::path& path);
 
 }  // namespace tapestry

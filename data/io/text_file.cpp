@@ -59,8 +59,8 @@ const BinaryFormat* detect_binary_format(std::string_view bytes) {
   static constexpr std::string_view image_hint =
       "convert the images to one NumPy file: see configs/images.md";
   static constexpr std::string_view array_hint =
-      "only data.train_images and other keys of images read it, by its ending .npy, .h5 or .hdf5; "
-      "commands read the pixels of an image per line";
+      "only data.train_images and other keys for images read such a file, if its name ends in "
+      ".npy, .h5 or .hdf5; commands read the pixels of one image per line";
   static constexpr std::array<BinaryFormat, 7> formats{{
       {"\x89PNG", "a PNG image", image_hint},
       {"\xFF\xD8\xFF", "a JPEG image", image_hint},

@@ -243,7 +243,7 @@ std::optional<std::string> plain_form(char32_t c) {
   return std::nullopt;
 }
 
-/// Calls f(character, plain_form()) for each character, as far as the text is valid.
+/// Calls f(character, plain_form()) for each character, up to the first invalid byte.
 void for_each_plain_form(std::string_view text, const auto& f) {
   text = text.substr(0, find_invalid_utf8(text).value_or(text.size()));
   for_each_character(text, [&](const Utf8Character& c) { f(c, plain_form(c.code_point)); });

@@ -13,7 +13,7 @@
 /// Sets of axes, and reductions over them. Internal.
 namespace tapestry {
 
-/// Some of the axes of a tensor.
+/// A set of axes of a tensor.
 using AxisSet = std::bitset<Shape::max_rank>;
 
 /// The given axes, counted from the front, or from the back if negative. Throws ValueError, naming
@@ -23,7 +23,7 @@ AxisSet all_axes(std::size_t rank);
 
 /// Number of elements that a reduction over `axes` combines into one.
 std::size_t reduced_count(const Shape& shape, const AxisSet& axes);
-/// reduced_count(); throws ShapeError, naming `operation`, if it is 0.
+/// Same as reduced_count(), but throws ShapeError, naming `operation`, if the count is 0.
 std::size_t require_elements(const char* operation, const Shape& shape, const AxisSet& axes);
 
 /// `shape` without `axes`, or with extents of 1 there.
