@@ -45,7 +45,8 @@ Symbols word_symbols(std::u32string_view sentence, WordNumbers& numbers) {
   return symbols;
 }
 
-/// Numbers of n-grams of one order. The statistics have these three numbers for each order.
+/// Counts of the n-grams of one order. The statistics of a sentence have these counts for each
+/// order.
 struct OrderCounts {
   double in_hypothesis, in_reference, matches;
 };
@@ -73,7 +74,7 @@ double f_score(double precision, double recall, double beta, double undefined) {
   return denominator > 0.0 ? (1.0 + factor) * precision * recall / denominator : undefined;
 }
 
-/// 100 times the mean of the F scores of all orders, with epsilon for undefined values.
+/// 100 times the mean of the F scores of all orders, where epsilon replaces undefined values.
 double mean_of_f_scores(std::span<const double> sums, double beta) {
   const std::size_t orders = sums.size() / 3;
   double sum = 0.0;
@@ -86,7 +87,8 @@ double mean_of_f_scores(std::span<const double> sums, double beta) {
   return 100.0 * sum / static_cast<double>(orders);
 }
 
-/// 100 times the F score of the mean precision and recall of the orders with n-grams on both sides.
+/// 100 times the F score of the mean precision and the mean recall. Averages only orders with
+/// n-grams in both hypotheses and references.
 double f_score_of_means(std::span<const double> sums, double beta) {
   double precision = 0.0, recall = 0.0;
   std::size_t orders = 0;

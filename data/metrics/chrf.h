@@ -10,7 +10,7 @@
 
 namespace tapestry {
 
-/// The options of chrF, with the defaults of sacreBLEU. chrF++ has word_order = 2.
+/// Options of chrF. The defaults are those of sacreBLEU. For chrF++, set word_order = 2.
 struct ChrfOptions {
   std::size_t char_order = 6;  ///< maximum order of character n-grams, >= 1
   std::size_t word_order = 0;  ///< maximum order of word n-grams
@@ -29,10 +29,11 @@ struct ChrfOptions {
 ///   P_n = matches / n-grams of the hypotheses,   R_n = matches / n-grams of the references,
 ///
 /// for character n-grams without white space and, for chrF++, word n-grams after separating one
-/// ASCII punctuation mark from the end or else from the front of a word. Orders without n-grams in
-/// the hypotheses or in the references are left out. With eps_smoothing, chrF is the mean of the F
-/// scores of all orders instead. With several references per sentence, only the reference with the
-/// highest sentence score counts. Matches and n-grams are summed over the corpus.
+/// ASCII punctuation mark from the end of a word or, if there is none, from its front. Orders
+/// without n-grams in the hypotheses or in the references are left out. With eps_smoothing, chrF is
+/// the mean of the F scores of all orders instead. With several references per sentence, only the
+/// reference with the highest sentence score counts. Matches and n-grams are summed over the
+/// corpus.
 ///
 /// [1] Popović 2015, "chrF: character n-gram F-score for automatic MT evaluation".
 /// [2] Popović 2017, "chrF++: words helping character n-grams".
@@ -41,9 +42,9 @@ class Chrf : public TextMetric {
   /// throws  std::invalid_argument if an option is outside its range.
   explicit Chrf(const ChrfOptions& options = {});
 
-  /// The name: "chrF", beta, and "+" for each order of word n-grams.
+  /// Returns "chrF", followed by beta and by one "+" for each order of word n-grams.
   std::string name() const override;
-  /// sums  for each order: [n-grams of the hypotheses, n-grams of the references, matches]
+  /// sums  for each order, [n-grams in the hypotheses, n-grams in the references, matches]
   double score(std::span<const double> sums) const override;
 
  private:

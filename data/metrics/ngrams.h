@@ -12,7 +12,7 @@
 /// n-grams of characters or words, for metrics of translations.
 namespace tapestry {
 
-/// A character or the number of a word.
+/// A code point, or the number of a word.
 using Symbol = std::uint32_t;
 /// The characters or words of a sentence, in order.
 using Symbols = std::vector<Symbol>;
@@ -21,7 +21,7 @@ using Symbols = std::vector<Symbol>;
 /// numbers.
 class WordNumbers {
  public:
-  /// The number of a word, the same for equal words. The words must outlive this object.
+  /// The number of a word. Equal words have equal numbers. The words must outlive this object.
   Symbol operator()(std::u32string_view word) {
     return numbers_.try_emplace(word, static_cast<Symbol>(numbers_.size())).first->second;
   }
@@ -30,7 +30,7 @@ class WordNumbers {
   std::unordered_map<std::u32string_view, Symbol> numbers_;
 };
 
-/// The number of n-grams of `length` symbols.
+/// The number of n-grams in a sequence of `length` symbols.
 constexpr std::size_t ngram_count(std::size_t length, std::size_t n) {
   return length < n ? 0 : length - n + 1;
 }
@@ -51,8 +51,9 @@ class NgramMatcher {
   std::size_t max_order_;
   /// The number of an n-gram by (number of the n-gram without its last symbol, last symbol).
   std::unordered_map<std::uint64_t, std::uint32_t> numbers_;
-  std::vector<std::uint32_t> counts_;  ///< in the hypothesis, by number; 0 is the empty n-gram
-  std::vector<std::uint8_t> orders_;   ///< order of each n-gram, by its number
+  std::vector<std::uint32_t> counts_;  ///< counts in the hypothesis, by the number of the n-gram;
+                                       ///< number 0 is the empty n-gram
+  std::vector<std::uint8_t> orders_;   ///< order of each n-gram, by the number of the n-gram
 };
 
 }  // namespace tapestry

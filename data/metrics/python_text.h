@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-/// Text functions with the results of Python 3, whose definitions sacreBLEU uses. They support
-/// every script. utf8proc 2.8 and Python 3.11 agree on all characters of Unicode 14.
+/// Text functions that return the same results as Python 3, on which sacreBLEU is based. They
+/// support every script. utf8proc 2.8 and Python 3.11 agree on all characters of Unicode 14.
 namespace tapestry::python {
 
 /// General category N*: decimal digits, letters such as Roman numerals, other numbers.

@@ -10,7 +10,7 @@
 
 namespace tapestry {
 
-/// The version of sacreBLEU whose definitions the metrics follow, for signatures.
+/// The version of sacreBLEU that the metrics reproduce; a part of signatures.
 inline constexpr const char* sacrebleu_version = "2.6.0";
 
 /// Sufficient statistics of each sentence of a corpus: their sums over any set of sentences
@@ -43,7 +43,7 @@ class SegmentStatistics {
   std::vector<double> values_;
 };
 
-/// The parts of a signature that depend on how a metric is used.
+/// The parts of a signature that the options of the metric do not determine.
 struct SignatureUse {
   std::size_t references = 1;         ///< references per sentence
   std::size_t bootstrap_samples = 0;  ///< samples of bootstrap resampling; 0 without resampling
@@ -55,7 +55,7 @@ struct SignatureUse {
 /// [1] Post 2018, "A call for clarity in reporting BLEU scores".
 class TextMetric {
  public:
-  /// The keys and values of a signature, in order.
+  /// The ordered keys and values of a signature.
   using Settings = std::vector<std::pair<std::string, std::string>>;
 
   virtual ~TextMetric() = default;
@@ -104,7 +104,7 @@ class TextMetric {
                        const std::vector<std::u32string>& references,
                        std::span<double> statistics) const = 0;
 
-  /// The part of the signature that depends on the options of the metric.
+  /// The part of the signature that the options of the metric determine.
   virtual Settings settings() const = 0;
 };
 
@@ -114,7 +114,8 @@ class TextMetric {
 /// The seed of sacreBLEU.
 inline constexpr std::uint64_t default_significance_seed = 12345;
 
-/// The mean score of bootstrap samples, and half the width of the interval that holds 95 % of them.
+/// The mean score of bootstrap samples, and half the width of the interval that contains 95 % of
+/// their scores.
 struct ConfidenceInterval {
   double mean = 0.0;        ///< mean score of the samples
   double half_width = 0.0;  ///< half the distance between the 2.5 % and 97.5 % quantiles
@@ -133,13 +134,13 @@ ConfidenceInterval bootstrap_confidence(const TextMetric& metric, const SegmentS
 
 /// The result of paired bootstrap resampling.
 struct PairedBootstrap {
-  double p_value;               ///< two-sided, in (0, 1]
-  ConfidenceInterval baseline;  ///< interval of the baseline's score
-  ConfidenceInterval system;    ///< interval of the system's score
+  double p_value;               ///< two-sided p-value, in (0, 1]
+  ConfidenceInterval baseline;  ///< confidence interval of the baseline's score
+  ConfidenceInterval system;    ///< confidence interval of the system's score
 };
 
-/// Paired bootstrap resampling [1] as implemented by sacreBLEU: with d the difference between the
-/// scores of both systems on a sample, D their difference on all sentences,
+/// Paired bootstrap resampling [1] as implemented by sacreBLEU. For the score difference d of the
+/// systems on a sample and their score difference D on all sentences,
 ///
 ///   p = (1 + number of samples with |d| - mean |d| > |D|) / (1 + samples).
 ///

@@ -32,7 +32,7 @@ class CorpusText {
   /// The current size of the file in bytes; 0 if it cannot be determined.
   std::uint64_t size_now() const;
 
-  /// Allows the file to be larger than the memory of this machine.
+  /// Allows the file to be larger than the memory of the machine.
   void allow_any_size() { content_.any_size = true; }
 
   /// One pass over the lines.
@@ -94,7 +94,7 @@ class TextSample {
  public:
   /// Default memory limit of a sample in bytes; SentencePiece needs additional memory to train.
   static constexpr std::size_t default_limit = std::size_t{1} << 28;
-  /// Memory in bytes of a sentence without its text.
+  /// Memory in bytes that a sentence needs in addition to its text.
   static constexpr std::size_t bytes_per_sentence = 64;
 
   TextSample() = default;
@@ -104,7 +104,7 @@ class TextSample {
   /// Adds the next sentence of the text.
   void add(std::string sentence);
 
-  /// Whether sentences have been left out.
+  /// Whether the sample leaves out sentences.
   bool is_partial() const { return kept_.size() < added_; }
   std::uint64_t added() const { return added_; }
   std::size_t kept() const { return kept_.size(); }
@@ -115,7 +115,7 @@ class TextSample {
  private:
   struct Sentence {
     std::uint64_t random;
-    std::uint64_t number;  ///< position in the text
+    std::uint64_t number;  ///< number of the sentence in the text
     std::string text;
 
     std::size_t bytes() const { return text.size() + bytes_per_sentence; }
@@ -127,7 +127,7 @@ class TextSample {
   std::size_t limit_ = default_limit;
   std::size_t bytes_ = 0;
   std::uint64_t added_ = 0;
-  bool has_evicted_ = false;    ///< whether a sentence within the limit was left out
+  bool has_evicted_ = false;    ///< whether a sentence that is smaller than the limit was left out
   std::vector<Sentence> kept_;  ///< a heap; the first sentence has the largest random number
 };
 
@@ -138,7 +138,7 @@ class TextSample {
 std::vector<std::byte> read_subword_file(const std::string& key, const std::filesystem::path& path,
                                          Corpus& corpus);
 
-/// The side of a corpus that a subword model is for.
+/// The side of a corpus that a subword model tokenizes.
 enum class SubwordSide {
   source,  ///< sources, or both sides: SubwordOptions::file
   target   ///< targets with a separate vocabulary: SubwordOptions::target_file
@@ -149,7 +149,7 @@ enum class SubwordSide {
 /// Corpus::files, because the fingerprint covers its content and a trained model does not need it.
 ///
 /// sentences  sentences of the training set; empty if the model is read from a file
-/// place      where the sentences are from, for messages, such as a file name
+/// place      origin of the sentences in messages, such as a file name
 /// notes      receives a line if the model is trained on only some of the sentences
 /// throws     DataError like SubwordModel, train_subwords() and read_binary_file().
 std::shared_ptr<const SubwordModel> make_subwords(TextSample sentences, const WordOptions& words,

@@ -19,7 +19,7 @@ namespace {
 
 using Sequence = std::vector<std::int32_t>;
 
-/// One share is for validation and one for testing, see Split.
+/// One share is for validation and one share is for testing, see Split.
 constexpr std::uint64_t number_of_shares = 20;
 
 /// After this many consecutive draws without a new sentence, the task is assumed to have no more
@@ -50,7 +50,7 @@ Example draw_training_pair(const GeneratedOptions& options, const GeneratedTask&
   reject_size("train_size", options.train_size, 0, task);
 }
 
-/// Fills a held-out set with `wanted` different pairs.
+/// Fills a held-out set with `wanted` distinct pairs.
 class HeldOutPart {
  public:
   HeldOutPart(Split split, std::size_t wanted, std::vector<Example>& pairs)

@@ -12,7 +12,7 @@
 
 namespace tapestry {
 
-/// The sizes of a generated corpus.
+/// The sizes and the seed of a generated corpus.
 struct GeneratedOptions {
   std::size_t train_size = 20000;      ///< number of training sequences
   std::size_t validation_size = 1000;  ///< number of validation sequences, all different
@@ -22,9 +22,9 @@ struct GeneratedOptions {
 
 /// The part of a generated corpus that a sentence belongs to.
 enum class Split {
-  train,       ///< 18 in 20 sentences
-  validation,  ///< 1 in 20
-  test         ///< 1 in 20
+  train,       ///< 18 of 20 sentences
+  validation,  ///< 1 of 20 sentences
+  test         ///< 1 of 20 sentences
 };
 
 /// The part of a source sentence, by a hash of its ids keyed by the seed: one sentence in 20 is for

@@ -34,7 +34,7 @@ struct Array {
   ArrayShape shape;
 };
 
-/// The integer type of an enumeration, which h5py uses for booleans; other types unchanged.
+/// The integer type of an enumeration, which h5py uses for booleans. Returns other types unchanged.
 hdf5::Datatype element_type(const Array& array) {
   const bool named = H5Tget_class(array.type.get()) == H5T_ENUM;
   return {named ? H5Tget_super(array.type.get()) : H5Tcopy(array.type.get()), "read the type of",
@@ -131,7 +131,7 @@ void require_chunks(const Array& array, const hdf5::PropertyList& creation) {
   }
 }
 
-/// Checks that contiguous or compact storage holds all elements of an array.
+/// Checks that contiguous or compact storage contains all elements of an array.
 void require_bytes(const Array& array, H5D_layout_t layout, std::size_t file_size) {
   const hsize_t size = H5Dget_storage_size(array.dataset.get());
   const bool by_reference = H5Tis_variable_str(array.type.get()) > 0;
@@ -170,7 +170,7 @@ Array open_array(const hdf5::File& file, std::size_t file_size, const char* name
   return array;
 }
 
-/// Reads all elements of an array as elements of type T, which is `type` in HDF5.
+/// Reads all elements of an array as elements of type T. `type` is the HDF5 type of T.
 template <class T>
 std::vector<T> read_elements(const Array& array, hid_t type) {
   std::vector<T> elements(element_count(array.shape));

@@ -13,7 +13,8 @@
 namespace tapestry {
 namespace {
 
-/// The hint for images of another shape: the keys that fit them, or the axes to move.
+/// The hint for images of an unexpected shape: config keys that match the shape, or the axes to
+/// move.
 std::string hint_for_shape(const ArrayShape& images, const ImageOptions& options) {
   const std::uint64_t height = options.image_height, width = options.image_width,
                       channels = options.image_channels;
@@ -65,7 +66,7 @@ ImageArrays::ImageArrays(Names names, const ArrayShape& images, const ArrayShape
 }
 
 void ImageArrays::require_bytes_per_value(std::size_t bytes) const {
-  // A compressed file may claim far more images than its size suggests.
+  // A small compressed file may claim to have more images than fit into memory.
   const double per_image =
       static_cast<double>(values_) * static_cast<double>(bytes) + sizeof(LabelledImage);
   const double need = static_cast<double>(size_) * per_image;

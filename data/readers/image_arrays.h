@@ -17,12 +17,12 @@
 
 namespace tapestry {
 
-/// Makes images from two arrays, `images` of shape (n, height, width) or (n, height, width,
+/// Collects images from two arrays, `images` of shape (n, height, width) or (n, height, width,
 /// channels) and `labels` of shape (n). The arrays may be untrusted: memory is allocated for added
 /// images only, not for the claimed shapes.
 class ImageArrays {
  public:
-  /// The file names of both arrays in messages; they may be equal.
+  /// The file names of both arrays, for messages; they may be equal.
   struct Names {
     std::string images, labels;
   };

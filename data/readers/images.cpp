@@ -51,7 +51,7 @@ bool is_number(std::string_view field) {
   return finite && looks_like_number(field);
 }
 
-/// A separator other than a comma that divides a line into the expected number of fields.
+/// A separator, other than a comma, that divides a line into the expected number of fields.
 struct OtherSeparator {
   char character;
   const char* name;
@@ -126,8 +126,8 @@ LabelledImage parse_labelled(std::size_t line, std::string_view text, const std:
   return image;
 }
 
-/// Whether a line names columns: no field is a number, and only the first may be empty. Tables of
-/// pandas have an empty name above their row numbers.
+/// Whether a line is a heading: no field is a number, and only the first may be empty. Tables
+/// written by pandas have an empty name above their row numbers.
 ///
 /// expected  number of fields of an image
 bool is_heading(std::string_view line, std::size_t expected) {
@@ -217,13 +217,13 @@ ImageFile read_images(const std::string& part, const std::filesystem::path& path
   return arrays;
 }
 
-/// The side of square images with this number of values per side and channel; 0 for another number.
+/// The side length of square images with this number of pixels; 0 if the number is not a square.
 std::size_t square_side(std::size_t values) {
   const auto side = static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(values))));
   return side * side == values ? side : 0;
 }
 
-/// The indices of images, grouped by class, each class in the order of the file.
+/// The indices of images, grouped by class. Each group is in file order.
 std::vector<std::size_t> by_class(const std::vector<LabelledImage>& images) {
   std::vector<std::size_t> order(images.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -231,7 +231,7 @@ std::vector<std::size_t> by_class(const std::vector<LabelledImage>& images) {
   return order;
 }
 
-/// throws  DataError if no image is left for training, with sizes that fit
+/// throws  DataError if no image is left for training; the hint suggests smaller sizes
 void require_training_images(const ImageFile& file, const HeldOutImages& sizes) {
   const std::size_t all = file.images.size();
   if (sizes.validation < all && sizes.test < all - sizes.validation) return;
@@ -244,7 +244,8 @@ void require_training_images(const ImageFile& file, const HeldOutImages& sizes) 
                   std::min(share, sizes.validation), std::min(share, sizes.test)));
 }
 
-/// Moves `count` images out of a file: equal shares of each class, spread evenly over the file.
+/// Removes `count` images from a file and returns them: equal shares of each class, spread evenly
+/// over the file.
 ///
 /// count  less than the number of images
 std::vector<LabelledImage> hold_out(ImageFile& file, std::size_t count) {
@@ -297,7 +298,7 @@ std::optional<std::string> note_on_scale(const std::vector<Example>& images, dou
     low = std::min(low, image_low);
     high = std::max(high, image_high);
   }
-  const bool normalized = low < 0.0F;  // normalized before the file was written
+  const bool normalized = low < 0.0F;  // pixels were normalized before the file was written
   if (normalized || (high <= 1.0F && high > far_below)) return std::nullopt;
   return fmt::format(
       "warning: the training pixels range from {:.4g} to {:.4g}, but data.pixel_maximum is {:.4g}; "

@@ -16,16 +16,17 @@ namespace tapestry {
 
 /// The image files of a corpus, relative to the folder of the config, and the shape of an image.
 struct ImageOptions {
-  std::string train_images{};       ///< the training set
-  std::string validation_images{};  ///< the validation set; if empty, held out of the training set
-  std::string test_images{};        ///< the test set; if empty, held out of the training set
+  std::string train_images{};       ///< file of the training set
+  std::string validation_images{};  ///< file of the validation set; if empty, images are held
+                                    ///< out of the training set
+  std::string test_images{};        ///< file of the test set; may be empty, like validation_images
   std::size_t image_height = 8;     ///< in pixels, >= 1
   std::size_t image_width = 8;      ///< in pixels, >= 1
   std::size_t image_channels = 1;   ///< values per pixel, >= 1
   double pixel_maximum = 255.0;     ///< the pixel value that is scaled to 1, > 0
 };
 
-/// The number of training images to hold out for each set without a file.
+/// The number of training images to hold out for each set that has no file.
 struct HeldOutImages {
   std::size_t validation;  ///< for the validation set
   std::size_t test;        ///< for the test set
@@ -45,7 +46,7 @@ struct ImageFile {
   bool is_table = true;    ///< whether images are lines of a table instead of parts of an array
   std::vector<LabelledImage> images;  ///< in the order of the file
   std::vector<std::uint64_t>
-      shape{};  ///< of an image in an array: (height, width) or with channels
+      shape{};  ///< shape of an image in an array: (height, width) or (height, width, channels)
 
   /// The position of an image in the file: "digits.csv:12", "digits.h5: image 11".
   std::string place(const LabelledImage& image) const;
@@ -75,7 +76,7 @@ Corpus load_images(const ImageOptions& options, const HeldOutImages& held_out,
                    const std::filesystem::path& base, const Vocabulary* classes = nullptr,
                    OnBadLine on_bad_line = OnBadLine::stop);
 
-/// Properties of the images of a file that a config must name.
+/// Properties of the images of a file that a config must specify.
 struct ImageProperties {
   std::size_t height = 0;    ///< rows of pixels
   std::size_t width = 0;     ///< pixels per row
@@ -86,12 +87,12 @@ struct ImageProperties {
 /// Reads the images of a file like load_images(). The shape of images in a table is a guess from
 /// the number of fields: square, of one or three channels.
 ///
-/// returns  nullopt if the table has another number of fields
+/// returns  nullopt if no such image has this number of values
 /// throws   DataError like load_images()
 std::optional<ImageProperties> measure_images(const std::filesystem::path& path);
 
-/// The pixels of a line of a table without labels, (height, width, channels), divided by
-/// `pixel_maximum`.
+/// Parses a line of a table without labels. Returns the pixels, (height, width, channels), divided
+/// by `pixel_maximum`.
 ///
 /// throws  DataError, starting with `place`, if the line has the wrong number of fields or a field
 ///         is not a finite number.

@@ -110,18 +110,18 @@ void encode_lines(CorpusText& text, const Tokenizer& tokenizer, const BadLines& 
   for_each_line(text, no_bad_lines, nullptr, notes, add_line);
 }
 
-/// Adds notes about the labels of a training file that may be mistakes. Labels of a single line may
-/// be misspelled or belong to a heading, if the average label has many lines. If most labels have a
-/// single line, or if there are more labels than words, the columns are probably not the expected
-/// ones.
+/// Adds notes about the labels of a training file that may be mistakes. A label that occurs on a
+/// single line may be misspelled or belong to a heading, if labels have many lines on average. If
+/// most labels have a single line, or if there are more labels than words, the file probably has
+/// unexpected columns.
 ///
 /// labels   number of lines of each label
-/// words    number of different words of the text; 0 if it is unknown
+/// words    number of distinct words in the text; 0 if unknown
 /// content  the expected columns
 void note_doubtful_labels(const std::string& name, const TextContent& content,
                           const std::map<std::string, std::size_t>& labels, std::size_t words,
                           std::vector<std::string>& notes) {
-  constexpr std::size_t many = 10;  // labels, or average lines per label
+  constexpr std::size_t many = 10;  // many labels, or many lines per label on average
   constexpr std::size_t max_named = 5;
   if (labels.size() > many && words > 0 && labels.size() > words) {
     notes.push_back(
@@ -146,7 +146,7 @@ void note_doubtful_labels(const std::string& name, const TextContent& content,
       most ? fmt::format("expected {}", content.expected) : "check the spelling of labels"));
 }
 
-/// The training files. One pass makes the vocabularies, another pass encodes the examples.
+/// The training files. The first pass makes the vocabularies, the second pass encodes the examples.
 class TrainingFiles {
  public:
   TrainingFiles(const FileList& files, const std::filesystem::path& base, OnBadLine on_bad_line,
@@ -162,7 +162,7 @@ class TrainingFiles {
     decide_on_cache(source_, training);
   }
 
-  /// Makes the requested vocabularies: of the words, of the classes, or both.
+  /// Makes the requested vocabularies: words, classes, or both.
   void make_vocabularies(bool of_words, bool of_classes, const WordOptions& words,
                          const std::filesystem::path& base, Corpus& corpus) try {
     if (!of_words && !of_classes) return;
@@ -310,7 +310,7 @@ TaggedToken parse_token(const std::string& line, std::size_t number, const std::
 }
 
 /// part    "train", "validation" or "test"
-/// labels  labels of the training file; null while reading that file
+/// labels  labels of the training file; null while the training file is read
 TaggedFile read(const std::string& part, const std::string& file, const std::filesystem::path& base,
                 const Vocabulary* labels, OnBadLine on_bad_line, const FindTooLong& find_too_long,
                 Corpus& corpus) {

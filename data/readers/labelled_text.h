@@ -10,10 +10,10 @@
 
 namespace tapestry {
 
-/// Loads labelled_text: on each line a label, a tab and a sentence. Blank lines are skipped;
-/// paths are relative to `base`. The vocabulary (of words or subwords) and the classes come from
-/// the training file, or from `fixed` for a trained model. With `fixed`, the training file is
-/// optional: without it, the training set is empty. The fingerprint is not set.
+/// Loads labelled_text: each line is a label, a tab and a sentence. Blank lines are skipped; paths
+/// are relative to `base`. The vocabulary (of words or subwords) and the classes come from the
+/// training file, or from `fixed` for a trained model. With `fixed`, the training file is optional:
+/// without it, the training set is empty. The fingerprint is not set.
 ///
 /// throws  DataError of BadLines if a line has no tab, no label of one word or no sentence, or if
 ///         its label is not one of the classes; also the errors of CorpusText and
@@ -24,11 +24,12 @@ Corpus load_labelled_text(const TextFiles& files, const WordOptions& words,
                           OnBadLine on_bad_line = OnBadLine::stop,
                           const TrainingSetOptions& training = {});
 
-/// Loads tagged_text: a token, a tab and its label on each line, as in CoNLL files, with an empty
-/// line between sentences. The source of an example has the tokens, and the target has one label
-/// per token. Paths are relative to `base`. The vocabulary and the labels come from the training
-/// file, or from `fixed` for a trained model. With `fixed`, the training file is optional: without
-/// it, the training set is empty. `words.lowercase` is not used. The fingerprint is not set.
+/// Loads tagged_text: each line is a token, a tab and the label of the token, and an empty line
+/// separates sentences, as in CoNLL files. The source of an example has the tokens, and the target
+/// has one label per token. Paths are relative to `base`. The vocabulary and the labels come from
+/// the training file, or from `fixed` for a trained model. With `fixed`, the training file is
+/// optional: without it, the training set is empty. `words.lowercase` is not used. The fingerprint
+/// is not set.
 ///
 /// If a line is bad, its whole sentence is rejected or skipped.
 ///

@@ -41,13 +41,13 @@ struct Piece {
   std::string_view text;
   bool ends_line;
 
-  /// Size in bytes, including the line end.
+  /// The size in bytes, including the line end.
   std::size_t bytes() const { return text.size() + (ends_line ? 1 : 0); }
 };
 
 /// The first position from `begin` where a text can be divided between two tokens: before white
-/// space for words, before any character for characters. The size of the text if there is no such
-/// position.
+/// space for words, before any character for characters. Returns the size of the text if there is
+/// no such position.
 std::size_t token_boundary(std::string_view text, std::size_t begin, TextUnit unit) {
   for (std::size_t i = begin; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
@@ -57,8 +57,8 @@ std::size_t token_boundary(std::string_view text, std::size_t begin, TextUnit un
   return text.size();
 }
 
-/// Calls f(piece) for the parts of a line. Long lines are divided, since tokens take many times the
-/// memory of their text.
+/// Calls f(piece) for the parts of a line. Long lines are divided, because tokens need many times
+/// the memory of their text.
 void for_each_piece(std::string_view line, TextUnit unit,
                     const std::function<void(const Piece&)>& f) {
   constexpr std::size_t bytes = 1 << 16;
@@ -124,12 +124,12 @@ class Windows {
       fmt::format("{}: found fewer than 2 tokens for {}, expected at least 2", name, part), hint);
 }
 
-/// A side of the boundary between training text and held-out text.
+/// The sides of the boundary between training text and held-out text.
 enum class Side { training, held_out };
 
 /// Divides a text into training and held-out text. The lines that begin after the boundary are held
-/// out. If no line begins there, because the last line is long, this line is divided at the first
-/// token that begins after the boundary.
+/// out. If the last line is so long that no line begins after the boundary, the last line is
+/// divided at the first token that begins after the boundary.
 class HoldOut {
  public:
   /// share  of the bytes to hold out, in [0, 1)
@@ -174,11 +174,11 @@ class HoldOut {
   }
 
   TextUnit unit_;
-  std::optional<std::size_t> boundary_;  ///< in bytes; nullopt if nothing is held out
+  std::optional<std::size_t> boundary_;  ///< offset in bytes; nullopt if nothing is held out
   bool divides_line_ = false;
 };
 
-/// The training texts. One pass makes the vocabulary, another pass makes the windows.
+/// The training texts. The first pass makes the vocabulary, the second pass makes the windows.
 class TrainingTexts {
  public:
   TrainingTexts(const FileList& files, double share, TextUnit unit, const fs::path& base,
@@ -245,7 +245,7 @@ class TrainingTexts {
 
  private:
   std::vector<CorpusText> texts_;
-  std::vector<HoldOut> hold_outs_;  ///< by text
+  std::vector<HoldOut> hold_outs_;  ///< one for each text
   TrainingSource source_;
   const TrainingSetOptions& training_;
 };
@@ -264,7 +264,8 @@ Corpus load_language_model_corpus(const TextFiles& files, const WindowOptions& w
                                   const FixedVocabularies* fixed,
                                   const TrainingSetOptions& training) {
   const bool subwords = words.subwords.kind != SubwordKind::none;
-  const TextUnit unit = subwords ? TextUnit::word : windows.unit;  // for dividing texts
+  // Texts are divided only between units.
+  const TextUnit unit = subwords ? TextUnit::word : windows.unit;
   Corpus corpus;
   const bool has_training = fixed == nullptr || !files.train_text.empty();
   const bool has_validation_file = !files.validation_text.empty();

@@ -29,11 +29,12 @@ Tokenizer window_tokenizer(const WindowOptions& windows, const WordOptions& word
 /// the preceding window, so that every token except the first is predicted once. The last window
 /// may be shorter. Paths are relative to `base`.
 ///
-/// Without `validation_text`, the last lines of `train_text` are held out, `validation_share` of
-/// its bytes; a share of 0 holds nothing out. If no line begins within this share, the last line is
-/// divided between two tokens. Source and target share one vocabulary, which comes from the
-/// training text, or from `fixed` for a trained model. With `fixed`, the training file is optional:
-/// without it, the training set and the held-out set are empty. The fingerprint is not set.
+/// Without `validation_text`, the last lines of `train_text`, a share `validation_share` of its
+/// bytes, are held out; with a share of 0, nothing is held out. If no line begins within this
+/// share, the last line is divided between two tokens. Source and target share one vocabulary,
+/// which comes from the training text, or from `fixed` for a trained model. With `fixed`, the
+/// training file is optional: without it, the training set and the held-out set are empty. The
+/// fingerprint is not set.
 ///
 /// The training text is read line by line, in three passes: for its length, for the vocabulary and
 /// for the windows. With several training texts, windows and held-out text are made for each text

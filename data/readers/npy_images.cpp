@@ -36,7 +36,7 @@ struct NpyHeader {
   ArrayShape shape;
 };
 
-/// An array whose bytes are owned elsewhere.
+/// A view of an array. The caller owns the bytes.
 struct NpyArray {
   NpyHeader header;
   std::span<const std::byte> data;  ///< the elements, without the header
@@ -90,7 +90,7 @@ class HeaderReader {
   }
 
  private:
-  static constexpr std::size_t max_axes = 32;  // the limit of numpy 1
+  static constexpr std::size_t max_axes = 32;  // the limit in numpy 1
 
   void read_entry() {
     const std::string_view key = quoted();
@@ -247,7 +247,7 @@ NpyArray parse_npy(std::span<const std::byte> file, const std::string& name) {
 
 // ---- Elements
 
-/// Converts a float16, which C++20 has no type for.
+/// Converts a float16, for which C++20 has no type.
 float half_float(std::uint16_t bits) {
   const int exponent = bits >> 10U & 31U, mantissa = bits & 1023U;
   float value = 0.0F;

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The source and target file of one part of the corpus ("train", "validation", "test").
+/// The source file and the target file of one part of the corpus ("train", "validation" or "test").
 struct FilePair {
   std::string part;
   CorpusText source, target;
@@ -98,8 +98,8 @@ class PairReader {
   explicit PairReader(FilePair& files)
       : files_(files), sources_(files.source.lines()), targets_(files.target.lines()) {}
 
-  /// The next pair without blank lines; nullopt at the end. Adds pairs with one blank line to
-  /// `bad`.
+  /// Returns the next pair without blank lines; nullopt at the end. Adds pairs with one blank line
+  /// to `bad`.
   ///
   /// throws  DataError like CorpusText, and if the files have different numbers of lines
   std::optional<TextPair> next(BadLines& bad) {
@@ -142,8 +142,8 @@ class PairReader {
   std::optional<std::size_t> mismatch_;  ///< the first line that is blank on one side only
 };
 
-/// Calls f(pair, bad) for the pairs of two files without blank lines, and adds notes on the other
-/// pairs. May be called several times. f may add lines that are too long to `bad`.
+/// Calls f(pair, bad) for the pairs of lines of two files that are not blank, and adds notes on the
+/// other pairs. May be called several times. f may add lines that are too long to `bad`.
 ///
 /// first_pass  receives the bad lines of the first pass; if null, they are rejected or skipped
 void for_each_pair(FilePair& files, BadLines bad, FirstPassBadLines* first_pass,
@@ -188,8 +188,8 @@ void require_short_pairs(const FilePair& files, std::size_t kept, std::size_t ma
       fmt::format("raise data.max_tokens ({}): every pair has a longer side", max_tokens));
 }
 
-/// The training set of parallel text. One pass over the files makes the vocabularies, another pass
-/// encodes the examples.
+/// The training set of parallel text. The first pass over the files makes the vocabularies, the
+/// second pass encodes the examples.
 class TrainingPairs {
  public:
   TrainingPairs(std::vector<FilePair> files, const ParallelTextOptions& options,

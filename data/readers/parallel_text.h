@@ -12,14 +12,14 @@
 
 namespace tapestry {
 
-/// The files of parallel_text, relative to the folder of the config, and options of its pairs.
+/// The files of parallel_text, relative to the folder of the config, and the options for its pairs.
 struct ParallelTextOptions {
-  FileList train_source;           ///< training sentences; several files: several corpora
+  FileList train_source;           ///< training sentences; each file is a corpus
   FileList train_target;           ///< their translations, in the same order
   std::string validation_source;   ///< validation sentences
   std::string validation_target;   ///< their translations
-  std::string test_source;         ///< test sentences; without a test set, empty
-  std::string test_target;         ///< their translations; without a test set, empty
+  std::string test_source;         ///< test sentences; empty without a test set
+  std::string test_target;         ///< their translations; empty without a test set
   bool shared_vocabulary = false;  ///< whether both sides share one vocabulary
   std::size_t max_tokens = 0;      ///< limit of each side of a training pair; 0 for no limit
 };

@@ -103,11 +103,12 @@ constexpr WordPair all_adverbs[] = {
 };
 
 struct DeterminerForms {
-  std::array<NumberForms, 2> french;  ///< by gender
+  std::array<NumberForms, 2> french;  ///< indexed by gender
   NumberForms english;
 };
 
-/// Indexed by Determiner. Possessive and demonstrative forms are those used before a consonant.
+/// Indexed by Determiner. Possessive and demonstrative determiners have the forms used before a
+/// consonant.
 constexpr std::array<DeterminerForms, 4> determiners = {{
     {{{{"le", "les"}, {"la", "les"}}}, {"the", "the"}},
     {{{{"un", "des"}, {"une", "des"}}}, {"a", "some"}},

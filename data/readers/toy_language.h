@@ -34,7 +34,7 @@ struct Noun {
 /// A French adjective is before or after its noun; an English adjective is always before it.
 struct Adjective {
   bool before_noun;
-  std::array<NumberForms, 2> french;  ///< by gender
+  std::array<NumberForms, 2> french;  ///< indexed by gender
   std::string_view english;
 };
 
@@ -61,12 +61,12 @@ std::span<const WordPair> adverbs();
 /// The French forms: le/la/les, un/une/des (de before an adjective), ce/cette/ces, mon/ma/mes.
 enum class Determiner { definite, indefinite, demonstrative, possessive };
 
-/// Pointers refer to the words above.
+/// The pointers refer to the words above.
 struct NounPhrase {
   Determiner determiner = Determiner::definite;
   Number number = Number::singular;
   const Noun* noun = nullptr;
-  const Adjective* adjective_before = nullptr;     ///< optional; before_noun is true
+  const Adjective* adjective_before = nullptr;     ///< may be null; before_noun is true
   std::vector<const Adjective*> adjectives_after;  ///< in French order; before_noun is false
 };
 
@@ -75,7 +75,7 @@ struct Place {
   NounPhrase phrase;
 };
 
-/// A pronoun as object: le or la by gender ("it"), les ("them").
+/// An object pronoun: le or la, depending on the gender ("it"), or les ("them").
 struct Pronoun {
   Gender gender = Gender::masculine;
   Number number = Number::singular;
@@ -85,8 +85,8 @@ struct Sentence {
   NounPhrase subject;
   const Verb* verb = nullptr;
   bool negated = false;
-  const WordPair* adverb = nullptr;                          ///< optional
-  std::variant<std::monostate, NounPhrase, Pronoun> object;  ///< monostate without object
+  const WordPair* adverb = nullptr;                          ///< may be null
+  std::variant<std::monostate, NounPhrase, Pronoun> object;  ///< monostate if there is no object
   std::optional<Place> place;
 };
 
@@ -108,9 +108,9 @@ Tokens english(const Sentence& sentence);
 Tokens french_words();
 Tokens english_words();
 
-/// A random sentence of the toy language: 3 to 17 French words; subjects are animals, places are
-/// nouns of places. The object of a negated verb has no indefinite determiner, because French has
-/// "pas de" for singular and plural alike.
+/// Draws a random sentence of the toy language, of 3 to 17 French words. Subjects are animals,
+/// objects are animals or things, and places are nouns for places. The object of a negated verb has
+/// no indefinite determiner, because French has "pas de" for singular and plural alike.
 Sentence draw_sentence(RandomDraws& random);
 
 }  // namespace tapestry::toy

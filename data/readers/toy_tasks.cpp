@@ -37,7 +37,7 @@ Sentence draw_singular_sentence(RandomDraws& random) {
   return sentence;
 }
 
-/// The noun with its gender changed.
+/// The noun with the opposite gender.
 Noun with_other_gender(const Noun& noun) {
   Noun wrong = noun;
   wrong.gender = noun.gender == Gender::masculine ? Gender::feminine : Gender::masculine;

@@ -8,7 +8,7 @@
 namespace tapestry {
 
 // Corpora of sentences drawn by toy::draw_sentence(); draw_splits() defines which sentences are
-// held out. The vocabulary has all words. The fingerprint is not set.
+// held out. The vocabulary contains all words of the language. The fingerprint is not set.
 //
 // throws  DataError like draw_splits().
 

@@ -26,7 +26,7 @@ using Encode = std::function<void(std::size_t, const AddExample&, std::vector<st
 
 constexpr const char* file_name = "train.examples";
 
-/// Identifies the input that examples are made from, see ExampleFile.
+/// A hash of the input from which examples are made, see ExampleFile.
 std::uint64_t compute_origin(const TrainingSource& source, const Corpus& corpus) {
   Xxh3 hash;
   const auto add_text = [&hash](std::string_view text) {
@@ -47,7 +47,7 @@ std::uint64_t compute_origin(const TrainingSource& source, const Corpus& corpus)
   return hash.value();
 }
 
-/// The training examples in an existing or a new file.
+/// Opens the file of the training examples, or creates it.
 class CachedExamples {
  public:
   CachedExamples(const TrainingSetOptions& options, std::uint64_t origin, const Corpus& corpus,
@@ -227,7 +227,7 @@ void BadLines::add_if_too_long(const ExampleLengths& example, std::size_t line) 
   const auto error = find_too_long_(part_, example, files_, line);
   if (!error) return;
   too_long_.add(*error);
-  // The last hint also holds for the examples before it, see TrainingSetOptions::find_too_long.
+  // The last hint also applies to the examples before it, see TrainingSetOptions::find_too_long.
   too_long_.hint = error->hint();
 }
 

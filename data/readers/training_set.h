@@ -22,7 +22,7 @@ class CorpusText;  // defined in data/readers/corpus_text.h
 /// side, unknown labels, and examples that are too long for the model.
 enum class OnBadLine {
   stop,  ///< throws an error that counts the bad lines and shows the first few
-  skip   ///< leaves bad lines out and counts them in the notes of the corpus
+  skip   ///< skips bad lines and counts them in the notes of the corpus
 };
 
 /// Returns an error if the example of a line has too many tokens for the model, otherwise nullopt.
@@ -59,7 +59,7 @@ class BadLines {
   /// added with add().
   void add_if_too_long(const ExampleLengths& example, std::size_t line);
 
-  /// Calls read(), which handles a line. Catches a DataError and adds it.
+  /// Calls read(), which handles a line. Catches a DataError and adds it as a bad line.
   template <class Read>
   void attempt(Read&& read) try {
     read();
@@ -101,8 +101,8 @@ class BadLines {
   Lines bad_, too_long_;
 };
 
-/// Bad lines of training files in the first of two passes. The first pass collects the text for the
-/// vocabularies. The second pass encodes the lines and can therefore reject bad lines together with
+/// Bad lines of training files in the first of two passes. The first pass makes the vocabularies.
+/// The second pass encodes the lines, so only the second pass can report bad lines together with
 /// lines that are too long.
 class FirstPassBadLines {
  public:
@@ -123,14 +123,14 @@ class FirstPassBadLines {
   OnBadLine action_;
   BadLines first_;         ///< lines of the first file that has bad lines
   std::size_t total_ = 0;  ///< number of lines of this file
-  std::size_t left_ = 0;   ///< number of its examples without bad lines
+  std::size_t left_ = 0;   ///< number of examples of this file without bad lines
 };
 
 /// Whether tokenized training examples are kept in a memory-mapped file instead of in memory.
 enum class CacheUse {
-  automatic,  ///< if the training text is large
-  always,     ///< for text of any size
-  never       ///< examples stay in memory
+  automatic,  ///< in a file if the training text is large
+  always,     ///< in a file, for text of any size
+  never       ///< in memory
 };
 
 /// Options of training sets that are read from text.
@@ -143,18 +143,18 @@ struct TrainingSetOptions {
   /// Minimum size in bytes of a large training text. Examples in memory take two to three times the
   /// size of their text.
   std::uint64_t large_text = std::uint64_t{1} << 28;
-  /// Passes over each training corpus per epoch, in the order of the files. If empty, one pass over
-  /// each.
+  /// Passes over each training corpus per epoch, in the order of the files. If empty, an epoch is
+  /// one pass over each corpus.
   std::vector<std::size_t> corpus_weights{};
   /// With OnBadLine::stop, an error about bad lines of a file also counts the examples of this file
   /// for which this function returns an error. Errors that are thrown before the vocabularies exist
   /// do not count these examples. Such errors occur if a vocabulary cannot be made, and before
   /// subwords are learned, which is slow. Files without bad lines are not rejected. If empty, only
-  /// bad lines are counted. The hint of each error must also hold for the examples before it.
+  /// bad lines are counted. The hint of each error must also apply to the examples before it.
   FindTooLong find_too_long{};
 };
 
-/// Whether training text of this size is kept in a file.
+/// Whether the examples of a training text of this size are kept in a file.
 bool is_cached(const TrainingSetOptions& options, std::uint64_t bytes);
 
 /// Adds a training example; `line` is its first line in its text file, 0 for windows of a text.
@@ -162,10 +162,10 @@ using AddExample = std::function<void(Example example, std::size_t line)>;
 
 /// Input of training examples.
 struct TrainingSource {
-  std::vector<CorpusText*> texts{};  ///< all text files
+  std::vector<CorpusText*> texts{};  ///< all text files of the training set
   std::vector<LineFiles> corpora{};  ///< files of each corpus; at least one corpus
-  std::string options{};             ///< text of all options that the examples depend on
-  bool cached = false;               ///< whether the examples are kept in a file
+  std::string options{};             ///< all options that affect the examples, as text
+  bool cached = false;               ///< whether examples are kept in a file
 };
 
 /// Sets source.cached to is_cached(). Cached texts may be larger than memory.
@@ -176,7 +176,7 @@ void decide_on_cache(TrainingSource& source, const TrainingSetOptions& options);
 /// vocabularies and options. Otherwise it is recreated, with a note. Adds the texts to
 /// corpus.files.
 ///
-/// encode  encodes the examples of the corpus with this number and adds notes; called for each
+/// encode  encodes the examples of corpus `number` and adds notes; called for each
 ///         corpus, unless an existing file is reused, which also contains the notes
 /// throws  any exception of `encode`; DataError if the numbers of weights and corpora differ;
 ///         OutputError if the file cannot be written.

@@ -23,13 +23,13 @@ constexpr std::string_view space_mark = "\u2581";
 
 using Ids = std::vector<std::int32_t>;
 
-/// Uniform in [0, 1).
+/// A uniform random number in [0, 1).
 double uniform(RandomDraws& random) { return static_cast<double>(random.next() >> 11U) * 0x1p-53; }
 
 /// A number m * 2^e with a 64-bit exponent, because probabilities of long sentences underflow in
 /// double.
 struct Scaled {
-  double mantissa = 0.0;  ///< 0, or in [0.5, 1)
+  double mantissa = 0.0;  ///< 0, or a number in [0.5, 1)
   std::int64_t exponent = 0;
 
   static Scaled of(double mantissa, std::int64_t exponent) {
@@ -61,7 +61,7 @@ Scaled operator+(const Scaled& a, const Scaled& b) {
   return Scaled::of(relative_to(a, exponent) + relative_to(b, exponent), exponent);
 }
 
-/// A trie of the pieces of a unigram model by their bytes, with weights P^alpha.
+/// A byte trie of the pieces of a unigram model. A piece has the weight P^alpha.
 class WeightedTrie {
  public:
   struct Entry {
@@ -144,7 +144,7 @@ class Lattice {
  private:
   struct Edge {
     std::size_t begin;
-    std::size_t next;  ///< next edge with the same end, from 1, or 0
+    std::size_t next;  ///< index of the next edge with the same end; 0 if there is none
     std::int32_t id;
     Scaled weight;  ///< sum over all segmentations that end with this piece
   };
@@ -169,9 +169,9 @@ class Lattice {
     return edges_[chosen];
   }
 
-  std::vector<Edge> edges_ = std::vector<Edge>(1);  ///< edge 0 ends a list
-  std::vector<std::size_t> last_edge_;              ///< by end position
-  std::vector<Scaled> forward_;                     ///< by end position: total weight of its edges
+  std::vector<Edge> edges_ = std::vector<Edge>(1);  ///< index 0 ends a list
+  std::vector<std::size_t> last_edge_;              ///< by end position: the first edge of its list
+  std::vector<Scaled> forward_;                     ///< by end position: total weight of the edges
 };
 
 /// The pieces of a BPE model.
@@ -199,7 +199,7 @@ class MergedParts {
     for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i].with_next = find_pair(i);
   }
 
-  /// Merges the best pair until none is left.
+  /// Merges the pair with the highest score until no pair is left.
   void merge_all(RandomDraws& random) {
     while (const auto best = draw_best_pair(random)) merge_pair(*best);
   }
@@ -217,7 +217,7 @@ class MergedParts {
  private:
   struct Part {
     std::string_view text;
-    Merges::Entry with_next;  ///< the pair of this part and the next
+    Merges::Entry with_next;  ///< the pair of this part and the next part
   };
   static constexpr Merges::Entry no_pair{Merges::none, -std::numeric_limits<float>::infinity()};
 
@@ -256,7 +256,7 @@ class MergedParts {
   std::vector<Part> parts_;
 };
 
-/// The words of a text, each with the space mark before it; the whole text if pieces may contain
+/// The words of a text, each with its preceding space mark; the whole text if pieces may contain
 /// several words.
 std::vector<std::string_view> split_units(std::string_view text, const Merges& merges) {
   std::vector<std::string_view> units;
@@ -336,7 +336,7 @@ class SubwordSampler::Segmenter {
     if (piece.text.find(space_mark, 1) != std::string::npos) merges_.within_words = false;
   }
 
-  /// Empty for ids that stay unchanged.
+  /// The text of a piece; empty for ids that stay unchanged.
   const std::string& piece_text(std::int32_t id) const {
     return piece_texts_.at(static_cast<std::size_t>(id));
   }

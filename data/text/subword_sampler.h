@@ -12,8 +12,8 @@
 namespace tapestry {
 
 /// Draws random segmentations of tokenized sentences. Special symbols, bytes, line ends and
-/// user-defined pieces stay unchanged; the pieces between them are joined to a text, which is
-/// divided again.
+/// user-defined pieces stay unchanged; the pieces between them are joined to text, which is divided
+/// again at random.
 ///
 /// unigram  forward filtering and backward sampling over the lattice of all segmentations [1]
 /// bpe      the merges of the model, each dropped with a probability [2]
@@ -28,14 +28,14 @@ class SubwordSampler {
   ///             std::invalid_argument if the vocabulary has no subwords.
   SubwordSampler(const Vocabulary& vocabulary, const SubwordSampling& sampling);
 
-  /// The ids of a random segmentation of the same text. Depends only on `ids` and `random`. Can be
-  /// called from several threads at once.
+  /// The ids of a random segmentation of the text of `ids`. Depends only on `ids` and `random`.
+  /// Several threads may call it at the same time.
   std::vector<std::int32_t> operator()(std::span<const std::int32_t> ids,
                                        RandomDraws& random) const;
 
  private:
   class Segmenter;
-  std::shared_ptr<const Segmenter> segmenter_;  ///< never changed, so copies share it
+  std::shared_ptr<const Segmenter> segmenter_;  ///< immutable, so copies share it
 };
 
 }  // namespace tapestry

@@ -40,8 +40,8 @@ std::string token_name(const std::string& piece) {
   return name;
 }
 
-/// Throws DataError if a call has failed. This happens only with an inconsistent model, for example
-/// if its normalization loses characters.
+/// Throws DataError if a call of SentencePiece has failed. This happens only with an inconsistent
+/// model, for example if its normalization loses characters.
 void require(const sentencepiece::util::Status& status) {
   if (status.ok()) return;
   throw DataError(
@@ -116,7 +116,7 @@ class Sentences : public sentencepiece::SentenceIterator {
   std::size_t next_ = 0;
 };
 
-/// The names of SentencePiece, in the order of TextNormalization.
+/// The names of the normalizations in SentencePiece, in the order of TextNormalization.
 constexpr std::array<const char*, 5> normalization_names = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf",
                                                             "nfkc_cf", "identity"};
 
@@ -175,8 +175,8 @@ std::shared_ptr<const SubwordModel> train_subwords(std::span<const std::string> 
                                                    const SubwordOptions& options,
                                                    const std::string& place) {
   const auto number = [](auto value) { return fmt::format("{}", value); };
-  // Only one thread: SentencePiece adds the float32 sums of its threads, so the result would depend
-  // on their number.
+  // Use one thread: SentencePiece adds the float32 sums of its threads, so the result would depend
+  // on the number of threads.
   const std::unordered_map<std::string, std::string> settings = {
       {"model_type", options.kind == SubwordKind::bpe ? "bpe" : "unigram"},
       {"vocab_size", number(options.vocabulary_size)},
@@ -198,8 +198,8 @@ std::shared_ptr<const SubwordModel> train_subwords(std::span<const std::string> 
       {"minloglevel", "3"}};
   Sentences input(sentences);
   std::string serialized;
-  // SentencePiece calls exit(-1) if memory is short. std::terminate() reports it, if a program has
-  // called set_out_of_memory_exit_code().
+  // SentencePiece calls exit(-1) if it runs out of memory. std::terminate() reports this if a
+  // program has called set_out_of_memory_exit_code().
   const std::new_handler before = std::set_new_handler(std::terminate);
   const auto status = sentencepiece::SentencePieceTrainer::Train(settings, &input, &serialized);
   std::set_new_handler(before);
@@ -215,7 +215,7 @@ constexpr std::size_t max_pieces = 1'000'000;
 /// SentencePiece makes one recursive call for each byte of a piece, with about 80 bytes of stack.
 constexpr std::size_t max_piece_bytes = 4096;
 
-/// The reason why the content is not a model. The caller adds the name of the file.
+/// Thrown if the content is not a model. The caller adds the name of the file.
 struct Malformed {
   std::string found;
 };
@@ -380,7 +380,7 @@ class NormalizationTrie {
 };
 
 /// Checks a precompiled_charsmap: the size of the trie in bytes, the trie, and the replacements
-/// that its values point to: texts that end with NUL.
+/// that its values point to, which are texts that end with NUL.
 void check_normalization(std::string_view map) {
   if (map.empty()) return;
   std::uint32_t bytes = 0;

@@ -31,7 +31,7 @@ struct SentencePieceModel {
     byte = 6
   };
 
-  /// An entry of the vocabulary of SentencePiece.
+  /// An entry of the vocabulary of a SentencePiece model.
   struct Piece {
     std::string text;          ///< with U+2581 instead of spaces
     float score = 0;           ///< unigram: log probability; bpe: higher scores are merged first
@@ -43,8 +43,8 @@ struct SentencePieceModel {
     }
   };
 
-  std::vector<Piece> pieces{};  ///< in the order of the ids of SentencePiece
-  bool bpe = false;             ///< byte-pair encoding, otherwise a unigram language model
+  std::vector<Piece> pieces{};  ///< in the order of their ids in SentencePiece
+  bool bpe = false;             ///< true for byte-pair encoding, false for a unigram language model
 };
 
 /// Parses the content of a .model file and checks properties that SentencePiece relies on but does
@@ -56,12 +56,12 @@ struct SentencePieceModel {
 SentencePieceModel parse_sentencepiece_model(std::string_view content, const std::string& name);
 
 /// A SentencePiece model, which divides text into subwords, such as "▁play" and "ing"; U+2581
-/// represents a space. Immutable; can be used from several threads at once.
+/// represents a space. Immutable; several threads may use a model at the same time.
 ///
 /// The tokens are the pieces of the model in its order, without control, unknown and unused
 /// symbols. The words of a vocabulary cannot contain white space or equal its special symbols.
-/// Models of other programs may have such pieces: their white space is written as <U+0009>, and the
-/// '<' of a special symbol as <U+003C>.
+/// Models trained by other programs may have such pieces. In their tokens, white space is written
+/// like <U+0009>, and the '<' of a special symbol as <U+003C>.
 class SubwordModel {
  public:
   /// serialized  the content of a .model file of SentencePiece, of type unigram or BPE
@@ -81,14 +81,14 @@ class SubwordModel {
   /// The parsed model, with its pieces in the order of the file.
   const SentencePieceModel& model() const { return model_; }
 
-  /// The most probable segmentation of a text without line ends, after normalization; "<unk>" for
-  /// characters without a piece. Empty if nothing remains after normalization.
+  /// Returns the most probable segmentation of a normalized text without line ends; characters
+  /// without a piece become "<unk>". Empty if nothing remains after normalization.
   ///
   /// throws  DataError if the model is inconsistent, like join().
   Tokens split(std::string_view text) const;
 
-  /// The text of tokens, " ⁇ " for `<unk>`; bytes that are not UTF-8 become U+FFFD. split() of this
-  /// text gives an equivalent segmentation.
+  /// Returns the text of the tokens; `<unk>` becomes " ⁇ ", and bytes that are not UTF-8 become
+  /// U+FFFD. split() of this text returns an equivalent segmentation.
   std::string join(const Tokens& tokens) const;
 
  private:
@@ -105,7 +105,7 @@ class SubwordModel {
 ///
 /// sentences  UTF-8 without line ends and NUL
 /// options    with kind SubwordKind::unigram or bpe
-/// place      where the sentences are from, for messages, such as a config key
+/// place      origin of the sentences in messages, such as a config key
 /// throws     DataError, naming the nearest possible size, if the vocabulary is too large or too
 ///            small for the text.
 std::shared_ptr<const SubwordModel> train_subwords(std::span<const std::string> sentences,

@@ -66,7 +66,7 @@ bool is_inside_word(std::span<const Utf8Character> characters, std::size_t i) {
   return before == CharacterKind::digit && after == CharacterKind::digit;
 }
 
-/// The end of the token that starts at `begin`, which is not white space.
+/// The end of the token that starts at `begin`. The character at `begin` is not white space.
 std::size_t token_end(std::span<const Utf8Character> characters, std::size_t begin) {
   const char32_t first = characters[begin].code_point;
   std::size_t end = begin + 1;
@@ -93,7 +93,8 @@ struct Attachment {
   bool right = false;
 };
 
-/// Determines the attachment of each token in order; keeps track of open quotation marks.
+/// Determines the attachment of each token, from first to last. Keeps track of open quotation
+/// marks.
 class Joiner {
  public:
   Attachment attachment(std::string_view token) {
@@ -107,7 +108,7 @@ class Joiner {
       low_open_ = true;
       return {.right = true};
     }
-    // Opening mark in English, closing mark for „ in German.
+    // An opening mark in English, but the closing mark for „ in German.
     if (token == "“") {
       const bool closes = std::exchange(low_open_, false);
       return {.left = closes, .right = !closes};

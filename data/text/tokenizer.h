@@ -22,10 +22,10 @@ enum class TextUnit {
   word        ///< WordTokenizer
 };
 
-/// Splits only at white space. Used for generated tasks.
+/// Splits text only at white space; for generated tasks.
 class SpaceTokenizer {
  public:
-  /// Splits at ASCII white space; no token is empty.
+  /// The tokens between ASCII white space; no token is empty.
   Tokens split(std::string_view sentence) const;
 
   /// The tokens with one space between them.
@@ -117,18 +117,18 @@ Tokens split(const Tokenizer& tokenizer, std::string_view line);
 /// empty.
 Tokens split_lines(const Tokenizer& tokenizer, std::string_view text);
 
-/// The text of tokens; each newline_token becomes a line end.
+/// The text of the tokens; each newline_token becomes a line end.
 std::string join(const Tokenizer& tokenizer, const Tokens& tokens);
 
-/// How a corpus divides text into tokens.
+/// How the text of a corpus is divided into tokens.
 struct TextFormat {
   Tokenizer tokenizer = SpaceTokenizer();       ///< tokenizer of lines, or of their sources
   std::optional<Tokenizer> target_tokenizer{};  ///< tokenizer of targets; `tokenizer` if nullopt
   bool multiple_lines = false;                  ///< whether a sequence may span several lines
 };
 
-/// Converts lines of text to ids and ids to text. Needs only the text format and the two
-/// vocabularies of a corpus, so it can be restored from a checkpoint without the data.
+/// Converts lines of text to ids and ids to text. A codec needs only the text format and the two
+/// vocabularies of a corpus, so a checkpoint can restore it without the data.
 class TextCodec {
  public:
   /// The codec of a corpus with this text format and these vocabularies.

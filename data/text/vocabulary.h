@@ -16,7 +16,7 @@ namespace tapestry {
 
 class SubwordModel;  // defined in data/text/subwords.h
 
-/// The tokens of a sentence, such as words and punctuation marks, in order.
+/// The tokens of a sentence, such as words and punctuation marks.
 using Tokens = std::vector<std::string>;
 
 // Ids of the special symbols, the same in every vocabulary.
@@ -30,7 +30,7 @@ inline constexpr std::int32_t first_word_id = 4;  ///< first id after the specia
 bool is_special_symbol(std::string_view token);
 
 /// A bidirectional map between tokens and ids: `<pad>`, `<unk>`, `<bos>`, `<eos>`, then the words.
-/// A vocabulary of subwords also has the model that divides text into them.
+/// A vocabulary of subwords also has the model that divides text into subwords.
 class Vocabulary {
  public:
   /// A vocabulary of special symbols only.
@@ -50,7 +50,7 @@ class Vocabulary {
 
   /// Parses the output of to_text().
   ///
-  /// throws  DataError, naming the line, for any other text.
+  /// throws  DataError that names the line if the text is not valid.
   static Vocabulary from_text(std::string_view text);
 
   /// Adds a subword model to a vocabulary whose first words are the tokens of the model.
@@ -97,7 +97,7 @@ class Vocabulary {
 
   Tokens tokens_;
   std::shared_ptr<const SubwordModel> subwords_;  ///< may be null
-  /// Only words, no special symbols: see id().
+  /// Ids of words, without special symbols: see id().
   std::unordered_map<std::string, std::int32_t, Hash, std::equal_to<>> ids_;
 };
 
@@ -109,9 +109,9 @@ enum class SubwordKind {
   file      ///< the model of SubwordOptions::file
 };
 
-/// The Unicode normalization before the text is divided, by the names of SentencePiece.
+/// The Unicode normalization of text before it is divided, with the names of SentencePiece.
 enum class TextNormalization {
-  nmt_nfkc,     ///< NFKC, and Unicode white space becomes spaces
+  nmt_nfkc,     ///< NFKC, and Unicode white space becomes ASCII spaces
   nfkc,         ///< NFKC
   nmt_nfkc_cf,  ///< nmt_nfkc with case folding
   nfkc_cf,      ///< nfkc with case folding
@@ -127,13 +127,13 @@ struct SubwordSampling {
   /// 2020, "BPE-Dropout").
   double dropout = 0.0;
 
-  /// Whether segmentations vary.
+  /// Whether segmentations vary between epochs.
   bool active() const { return alpha.has_value() || dropout > 0.0; }
 };
 
 /// Options of a vocabulary of subwords.
 struct SubwordOptions {
-  SubwordKind kind = SubwordKind::none;  ///< none for no subwords
+  SubwordKind kind = SubwordKind::none;  ///< kind of subwords, or none
   std::size_t vocabulary_size = 8000;    ///< ids, including special symbols and bytes, >= 5
   double character_coverage = 0.9995;    ///< share of characters with a piece, in [0.98, 1]
   bool byte_fallback = false;  ///< characters without a piece become UTF-8 bytes, not `<unk>`
@@ -141,7 +141,7 @@ struct SubwordOptions {
   TextNormalization normalization = TextNormalization::nmt_nfkc;
   std::string file{};          ///< for SubwordKind::file: a .model file of SentencePiece
   std::string target_file{};   ///< .model file of a separate target vocabulary
-  SubwordSampling sampling{};  ///< segmentation in training
+  SubwordSampling sampling{};  ///< segmentation of training sentences
 };
 
 /// Options of a vocabulary of words.
@@ -158,13 +158,13 @@ class WordCounter {
   /// Counts each token of a sentence.
   void add(const Tokens& sentence);
 
-  /// The words with a count of at least min_frequency, in order of decreasing count, then of their
-  /// bytes. Only the first max_words are kept; 0 keeps all. The result does not depend on the order
-  /// of the sentences. Tokens that equal a special symbol are left out and therefore remain unknown
-  /// words.
+  /// The words with a count of at least min_frequency, sorted by decreasing count; words with equal
+  /// counts are sorted by their bytes. Only the first max_words words are kept; 0 keeps all words.
+  /// The result does not depend on the order of the sentences. Tokens that equal a special symbol
+  /// are left out and therefore remain unknown words.
   Vocabulary vocabulary(std::size_t min_frequency = 1, std::size_t max_words = 0) const;
 
-  /// Number of different words, of any count.
+  /// Number of distinct words, including rare words.
   std::size_t different_words() const { return counts_.size(); }
 
  private:
@@ -188,7 +188,7 @@ bool can_be_class(std::string_view label);
 Vocabulary class_names(const std::vector<std::string>& labels, std::string_view name);
 
 /// Adds notes about classes that differ only in case, in invisible characters or in characters that
-/// look alike, which they name by code point.
+/// look alike. The notes name these characters by code point.
 void note_similar_classes(const Vocabulary& classes, std::vector<std::string>& notes);
 
 /// The class names, escaped for messages: "no, yes"; at most the first ten.
