@@ -36,7 +36,7 @@ class Mode {
     return mode;
   }
 
-  /// This mode, but running averages are updated only by Parameters::commit_buffers(): for a
+  /// This mode, except that only Parameters::commit_buffers() updates running averages. Use it in a
   /// training loop that may skip a step.
   Mode with_deferred_averages() const {
     Mode mode = *this;
@@ -60,9 +60,9 @@ class Mode {
     return mode;
   }
 
-  /// The stream of dropout; off in inference.
+  /// The random stream of dropout; off in inference.
   const RandomStream& random() const { return random_; }
-  /// The stream for dropout of this rate in the layer at `path`; off in inference. Throws
+  /// The random stream for dropout with this rate in the layer at `path`; off in inference. Throws
   /// ValueError in training without a random stream, unless the rate is 0.
   RandomStream dropout_stream(const std::string& path, double rate) const;
 
@@ -76,7 +76,7 @@ class Mode {
 
 /// Options of Linear. The member initializers are the defaults.
 struct LinearOptions {
-  bool bias = true;  ///< without it, y = x W^T
+  bool bias = true;  ///< whether to add a bias; if false, y = x W^T
 };
 
 /// Affine map of the last axis: y = x W^T + b.
@@ -95,7 +95,7 @@ class Linear {
 
  private:
   const std::string* path_;
-  Tensor weight_, bias_;  // bias_ may be absent
+  Tensor weight_, bias_;  // bias_ is absent if `bias` is false
 };
 
 /// Dropout [1]: in training each element becomes 0 with probability `rate`, and the others are
@@ -165,9 +165,9 @@ class Sequential {
 /// tensor or, in the first layer, ids, and that returns a tensor.
 class Sequential::Layer {
  public:
-  /// A function such as `tanh`, even if `<cmath>` has other functions of that name.
+  /// A function such as `tanh`, for which `<cmath>` may have other overloads.
   Layer(Tensor (*function)(const Tensor&)) : of_tensor_(make_call<Tensor>(function)) {}
-  /// All layers of a sequence.
+  /// A nested sequence, as one layer.
   Layer(const Sequential& layers);
   /// A copy of a layer or a lambda. A layer that takes both tensors and ids is called with tensors.
   template <class F>

@@ -123,7 +123,7 @@ class PatchEmbedding {
 
 /// Options of InputEmbedding. The member initializers are the defaults.
 struct InputEmbeddingOptions {
-  PositionOptions positions{};  ///< which positions are added
+  PositionOptions positions{};  ///< how positions are encoded
   double dropout = 0.0;         ///< dropout rate of the sum, in [0, 1]
 };
 
@@ -142,7 +142,7 @@ class InputEmbedding {
         positions_(scope / (prefix + "positions"), d_model, options.positions),
         dropout_(scope / (prefix + "dropout"), options.dropout) {}  ///< Creates the parameters.
 
-  /// The vectors of tokens at the positions first, first + 1, ...
+  /// The vectors of inputs at the positions first, first + 1, ...
   template <class Input>
   Tensor operator()(const Input& input, const Mode& mode, std::size_t first = 0) const {
     return dropout_(positions_(source_(input), first), mode);

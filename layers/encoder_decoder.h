@@ -16,9 +16,9 @@ namespace tapestry {
 
 /// Options of EncoderLayer. The member initializers are the defaults.
 struct EncoderLayerOptions {
-  MultiHeadAttentionOptions self_attn{};  ///< self-attention
-  FeedForwardOptions ff{};                ///< feed-forward block
-  ResidualOptions residual{};             ///< both residual blocks
+  MultiHeadAttentionOptions self_attn{};  ///< options of self-attention
+  FeedForwardOptions ff{};                ///< options of the feed-forward block
+  ResidualOptions residual{};             ///< options of both residual blocks
 };
 
 /// One layer of the encoder [1]: self-attention, then feed-forward, each in a residual block.
@@ -35,7 +35,7 @@ class EncoderLayer {
   EncoderLayer(const Scope& scope, std::size_t d_model, const EncoderLayerOptions& options = {});
   /// x (batch, n, d_model) -> the same shape
   Tensor operator()(const Tensor& x, const AttentionMask& mask, const Mode& mode) const;
-  /// Inference with a causal mask, a few tokens at a time, see MultiHeadAttention::extend().
+  /// Runs inference with a causal mask on a few tokens at a time, see MultiHeadAttention::extend().
   Tensor extend(const Tensor& x, KeyValueCache& cache) const;
 
  private:
@@ -64,11 +64,11 @@ class Encoder {
   /// x (batch, n, d_model) -> the same shape
   Tensor operator()(const Tensor& x, const AttentionMask& mask, const Mode& mode) const;
 
-  /// Inference with a causal mask, a few tokens at a time: appends the tokens of x (rows, n,
-  /// d_model) to the caches and returns their output, which equals the output of one
-  /// call with all tokens and AttentionMask::causal().
+  /// Runs inference with a causal mask on a few tokens at a time: appends the tokens of x (rows, n,
+  /// d_model) to the caches and returns their output, which equals the output of one call with all
+  /// tokens and AttentionMask::causal().
   ///
-  /// caches  one for each layer; empty before the first call
+  /// caches  one cache for each layer; empty before the first call
   Tensor extend(const Tensor& x, std::vector<KeyValueCache>& caches) const;
 
  private:
@@ -90,10 +90,10 @@ struct DecoderLayerCache {
 
 /// Options of DecoderLayer. The member initializers are the defaults.
 struct DecoderLayerOptions {
-  MultiHeadAttentionOptions self_attn{};   ///< self-attention
-  MultiHeadAttentionOptions cross_attn{};  ///< attention to the encoder's output
-  FeedForwardOptions ff{};                 ///< feed-forward block
-  ResidualOptions residual{};              ///< all three residual blocks
+  MultiHeadAttentionOptions self_attn{};   ///< options of self-attention
+  MultiHeadAttentionOptions cross_attn{};  ///< options of attention to the encoder's output
+  FeedForwardOptions ff{};                 ///< options of the feed-forward block
+  ResidualOptions residual{};              ///< options of all three residual blocks
 };
 
 /// One layer of the decoder [1]: self-attention, attention to the encoder's output, feed-forward,
@@ -115,7 +115,7 @@ class DecoderLayer {
 
   /// The cache before the first target token.
   DecoderLayerCache read(const Tensor& memory) const { return {{}, cross_attn_.read(memory)}; }
-  /// Inference, a few tokens at a time; see Decoder::extend().
+  /// Runs inference on a few tokens at a time; see Decoder::extend().
   Tensor extend(const Tensor& x, DecoderLayerCache& cache, const AttentionMask& cross) const;
 
  private:
@@ -147,9 +147,9 @@ class Decoder {
 
   /// The caches of all layers before the first target token.
   std::vector<DecoderLayerCache> read(const Tensor& memory) const;
-  /// Inference with a causal mask, a few tokens at a time: appends the tokens of x (rows, n,
-  /// d_model) to the caches and returns their output, which equals the output of one
-  /// call with all tokens and AttentionMask::causal().
+  /// Runs inference with a causal mask on a few tokens at a time: appends the tokens of x (rows, n,
+  /// d_model) to the caches and returns their output, which equals the output of one call with all
+  /// tokens and AttentionMask::causal().
   ///
   /// cross  the mask of the memory. Rows r * i, r * i + 1, ... of x, where r is the number of rows
   ///        divided by the number of memory rows, attend to row i of the memory

@@ -15,7 +15,7 @@
 
 namespace tapestry {
 
-/// An embedding block, a stack of encoder layers and a head.
+/// The parts of a model: an embedding block, a stack of encoder layers and a head.
 template <class Source, class Head>
 struct EncoderParts {
   InputEmbedding<Source> embedding;  ///< the input of the stack
@@ -43,14 +43,14 @@ class EncoderModel : public Network {
             const CrossEntropyOptions& loss_options) const override {
     return parts_.head.loss(features, labels, loss_options);
   }
-  /// False: each token attends to all others.
+  /// Returns false: each token attends to all other tokens.
   bool causal() const override { return false; }
 
   /// The options of the model.
   const TransformerOptions& options() const { return options_; }
 
  protected:
-  /// For derived classes, which make the parts.
+  /// For derived classes, which construct the parts.
   EncoderModel(const TransformerOptions& options, const EncoderParts<Source, Head>& parts)
       : options_(options), parts_(parts) {}
 

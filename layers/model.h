@@ -127,7 +127,7 @@ struct Model {
   /// Creates the network in a new list of parameters of this element type, and gathers the
   /// parameters.
   Model(const MakeNetwork& make_network, DType dtype, std::uint64_t seed);
-  /// Sets all parameters to 0, for values that will be loaded.
+  /// Creates the network with all parameters 0, for values that will be loaded.
   Model(const MakeNetwork& make_network, DType dtype);
 
   /// The network as its class `Kind`.

@@ -36,7 +36,7 @@ class KeyValueCache {
   /// (rows, capacity >= length, width); values after the first `length` tokens are undefined. Empty
   /// before the first append().
   const Tensor& keys() const { return keys_; }
-  /// Same as keys(), for the values.
+  /// Like keys(), but for the values.
   const Tensor& values() const { return values_; }
 
   /// Appends keys and values of shape (rows, any length, width), row i to sequence i.
@@ -91,7 +91,7 @@ enum class AttentionKind {
 /// [2] Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables Input
 ///     Length Extrapolation".
 struct MultiHeadAttentionOptions {
-  AttentionKind kind = AttentionKind::multi_head;  ///< with or without parameters
+  AttentionKind kind = AttentionKind::multi_head;  ///< whether attention has parameters
   std::size_t num_heads = 8;                       ///< >= 1; divides d_model if d_head is 0
   std::size_t d_head = 0;                          ///< width of a head; 0: d_model / num_heads
   AttentionScore score = AttentionScore::scaled_dot_product;  ///< score of a query and a key

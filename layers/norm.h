@@ -51,7 +51,7 @@ class RmsNorm {
 };
 
 /// Batch normalization over the last axis [1]: y = weight * (x - mean) / sqrt(variance + epsilon) +
-/// bias, feature by feature.
+/// bias, for each feature.
 ///
 ///   parameters  weight (n), ones; bias (n), zeros
 ///   buffers     running_mean (n), zeros; running_var (n), ones
@@ -75,7 +75,7 @@ class BatchNorm {
   BatchNorm(const Scope& scope, std::size_t n, double epsilon = 1e-5);  ///< Creates the parameters.
   /// x (..., n) -> (..., n); with `lengths`, x (batch, length, n).
   Tensor operator()(const Tensor& x, std::span<const std::int32_t> lengths, const Mode& mode) const;
-  /// Without padding, and with any leading axes: x (..., n) -> (..., n).
+  /// For x without padding and with any leading axes: x (..., n) -> (..., n).
   Tensor operator()(const Tensor& x, const Mode& mode) const { return (*this)(x, {}, mode); }
 
  private:
@@ -105,7 +105,7 @@ enum class Normalization {
 
 /// Options of Norm. The member initializers are the defaults.
 struct NormOptions {
-  Normalization kind = Normalization::layer_norm;  ///< which norm
+  Normalization kind = Normalization::layer_norm;  ///< layer norm, RMS norm or batch norm
   double epsilon = 1e-5;  ///< > 0; added to the variance or mean square, inside the square root
 };
 
@@ -137,7 +137,7 @@ enum class NormPlacement {
 /// Options of Residual. The member initializers are the defaults.
 struct ResidualOptions {
   NormPlacement placement = NormPlacement::pre;  ///< position of the norm
-  NormOptions norm{};                            ///< which norm
+  NormOptions norm{};                            ///< options of the norm
   double dropout = 0.0;           ///< dropout rate of the sublayer's output, in [0, 1]
   double stochastic_depth = 0.0;  ///< rate at which batch rows skip the sublayer, in [0, 1]
   double skip_scale = 1.0;        ///< factor of the input in the sum

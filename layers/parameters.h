@@ -54,14 +54,14 @@ class Parameters {
 
   /// Creates a parameter, a leaf that requires a gradient.
   ///
-  /// name         its complete path: `encoder.layers.0.ff.linear1.weight`
-  /// shape        its shape
-  /// initializer  its initial values
+  /// name         complete path of the parameter: `encoder.layers.0.ff.linear1.weight`
+  /// shape        shape of the parameter
+  /// initializer  initial values of the parameter
   /// throws       ValueError if the name is in use, or after `gather`.
   Tensor create(const std::string& name, const Shape& shape, const Initializer& initializer);
 
-  /// Creates a buffer. Arguments and errors are as for `create`. It has no gradient and is not in
-  /// `list()`.
+  /// Creates a buffer. The arguments and errors are as for `create`. A buffer has no gradient and
+  /// is not in `list()`.
   RunningAverage create_buffer(const std::string& name, const Shape& shape,
                                const Initializer& initializer);
 
@@ -107,9 +107,9 @@ class Parameters {
   /// and their state unchanged. Frozen parameters stay in `list()`; checkpoints do not record
   /// freezing. Existing gradients are discarded.
   ///
-  ///     parameters.freeze("encoder");              // train only the head,
+  ///     parameters.freeze("encoder");              // train only the head
   ///     ...
-  ///     parameters.unfreeze("encoder.layers.11");  // later with the last layer
+  ///     parameters.unfreeze("encoder.layers.11");  // later, also train the last layer
   ///
   /// Buffers are not frozen: a forward pass in training updates running averages. Call frozen
   /// layers with Mode::inference() to keep the averages unchanged.

@@ -43,8 +43,8 @@ class RunningAverage {
 
   /// A pending update: value = decay * value + weight * batch_value.
   struct Update {
-    Tensor batch_value;  ///< has the shape of value
-    double decay;        ///< factor of value
+    Tensor batch_value;  ///< has the shape of the value
+    double decay;        ///< factor of the value
     double weight;       ///< factor of batch_value
   };
   /// The pending updates, in order.

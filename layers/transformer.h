@@ -22,9 +22,9 @@ namespace tapestry {
 /// tied model has fewer parameters, and its initial loss is at least half a nat above
 /// ln(vocabulary), since its initial logits have variance 1.
 enum class TiedEmbeddings {
-  none,    ///< every embedding has its own matrix
-  target,  ///< target embedding and output projection
-  all      ///< source and target embedding and output projection
+  none,    ///< no matrix is shared
+  target,  ///< target embedding and output projection share a matrix
+  all      ///< source embedding, target embedding and output projection share a matrix
 };
 
 /// The sizes and options of a complete model. The member initializers are the defaults of a config.
@@ -33,18 +33,18 @@ enum class TiedEmbeddings {
 struct TransformerOptions {
   std::size_t d_model = 128;                                  ///< width of every token vector
   std::size_t num_heads = 4;                                  ///< heads of every attention, >= 1
-  AttentionKind attention = AttentionKind::multi_head;        ///< with or without parameters
+  AttentionKind attention = AttentionKind::multi_head;        ///< whether attention has parameters
   AttentionScore score = AttentionScore::scaled_dot_product;  ///< score of a query and a key
   std::size_t d_head = 0;  ///< width of a head; 0: d_model / num_heads, which must be an integer
-  std::size_t window = 0;  ///< maximum distance of self-attention; 0: any
-  std::size_t num_encoder_layers = 2;            ///< layers of the encoder
-  std::size_t num_decoder_layers = 2;            ///< layers of the decoder, and of a language model
-  std::size_t d_ff = 512;                        ///< hidden width of a feed-forward block
-  double dropout = 0.1;                          ///< rate in [0, 1); default of the next four rates
-  std::optional<double> embedding_dropout = {};  ///< rate of the sum of token and position vectors
-  std::optional<double> attention_dropout = {};  ///< rate of the attention weights
-  std::optional<double> activation_dropout = {};  ///< rate inside feed-forward blocks
-  std::optional<double> residual_dropout = {};    ///< rate of the output of each sublayer
+  std::size_t window = 0;  ///< maximum distance between query and key; 0: any
+  std::size_t num_encoder_layers = 2;  ///< layers of the encoder
+  std::size_t num_decoder_layers = 2;  ///< layers of the decoder, and of a language model
+  std::size_t d_ff = 512;              ///< hidden width of a feed-forward block
+  double dropout = 0.1;                ///< dropout rate in [0, 1); default of the next four rates
+  std::optional<double> embedding_dropout = {};   ///< dropout rate of embeddings with positions
+  std::optional<double> attention_dropout = {};   ///< dropout rate of the attention weights
+  std::optional<double> activation_dropout = {};  ///< dropout rate inside feed-forward blocks
+  std::optional<double> residual_dropout = {};    ///< dropout rate of the output of each sublayer
   double stochastic_depth = 0.0;  ///< rate of a stack's last layer, in [0, 1): see at_depth()
   double skip_scale = 1.0;        ///< scale of the input in a residual sum
   double sublayer_scale = 1.0;    ///< scale of the sublayer's output in a residual sum
@@ -54,7 +54,7 @@ struct TransformerOptions {
   PositionKind positions = PositionKind::sinusoidal;        ///< how positions are encoded
   std::size_t max_length = 256;  ///< maximum length in tokens, including `<bos>` and `<eos>`
   TiedEmbeddings tie_embeddings = TiedEmbeddings::none;  ///< which embeddings share a matrix
-  PoolingKind pooling = PoolingKind::class_token;        ///< classifier, vision_transformer
+  PoolingKind pooling = PoolingKind::class_token;        ///< for classifier, vision_transformer
   std::size_t patch_size = 2;        ///< vision_transformer: side of a patch in pixels
   double layer_norm_epsilon = 1e-5;  ///< > 0; added to the variance or mean square of every norm
 };
@@ -109,14 +109,14 @@ class Transformer : public Network {
 
   /// The encoder's output, (rows, source length, d_model).
   Tensor encode(const TokenBatch& source, const Mode& mode) const;
-  /// Same for given token vectors; only the lengths of `source` are read.
+  /// The encoder's output for given token vectors; reads only the lengths of `source`.
   Tensor encode_embedded(const Tensor& embedded, const TokenBatch& source, const Mode& mode) const;
 
   /// The decoder's output, (rows, target length, d_model). `target` starts with `<bos>`; position t
   /// attends to target tokens up to t and to the whole source.
   Tensor decode(const TokenBatch& target, const Tensor& memory, const TokenBatch& source,
                 const Mode& mode) const;
-  /// Same for given token vectors; only the lengths of `target` and `source` are read.
+  /// The decoder's output for given token vectors; reads only the lengths of `target` and `source`.
   Tensor decode_embedded(const Tensor& embedded, const TokenBatch& target, const Tensor& memory,
                          const TokenBatch& source, const Mode& mode) const;
 

@@ -40,7 +40,7 @@ class Adam : public Optimizer {
     coupled,   ///< added to the gradient: L2 regularization
     decoupled  ///< subtracted from the parameter: AdamW
   };
-  /// Chooses how weight decay is applied. Arguments and errors as above.
+  /// Chooses how weight decay is applied. The arguments and errors are as above.
   Adam(std::span<const NamedTensor> parameters, const OptimizerOptions& options,
        const std::vector<ParameterGroup>& groups, std::span<const ElementRange> ranges,
        WeightDecay weight_decay);

@@ -20,10 +20,10 @@ class GradientPieces {
   /// A part of the gradient of one parameter.
   struct Piece {
     std::size_t index;      ///< index among all pieces
-    std::size_t parameter;  ///< index of its parameter in the list
-    std::size_t begin;      ///< its first element in that parameter
-    std::size_t in_state;   ///< its first element in the optimizer state of that parameter
-    std::size_t size;       ///< in [1, kernels::elements_per_piece]
+    std::size_t parameter;  ///< index of the parameter in the list
+    std::size_t begin;      ///< index of the first element in the parameter
+    std::size_t in_state;   ///< index of the first element in the parameter's optimizer state
+    std::size_t size;       ///< number of elements, in [1, kernels::elements_per_piece]
   };
 
   /// Parameters without a gradient have no pieces.
@@ -65,7 +65,7 @@ class GradientPieces {
   template <class T>
   using PoolVector = std::vector<T, kernels::PoolAllocator<T>>;
 
-  PoolVector<Tensor> gradients_;  // one per parameter; empty if it has no gradient
+  PoolVector<Tensor> gradients_;  // one per parameter; empty if the parameter has no gradient
   PoolVector<Piece> pieces_;
 };
 

@@ -26,20 +26,21 @@ enum class OptimizerKind {
 /// Options of an optimizer. The member initializers are the defaults.
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::adam;  ///< optimizer that make_optimizer() returns
-  double momentum = 0.0;                     ///< sgd: in [0, 1)
+  double momentum = 0.0;                     ///< sgd: momentum, in [0, 1)
   double beta1 = 0.9;                        ///< adam, adamw: decay of the first moment, in [0, 1)
   double beta2 = 0.999;                      ///< adam, adamw: decay of the second moment, in [0, 1)
   double epsilon = 1e-8;                     ///< adam, adamw: added to sqrt(v), > 0
   double weight_decay = 0.0;                 ///< >= 0; adamw: decoupled, not for biases and norms
 };
 
-/// Throws ValueError, with field, value and limit, for the first field outside its range.
+/// Throws ValueError for the first field outside its range. The error names the field, its value
+/// and the limit.
 void validate(const OptimizerOptions& options);
 
 /// A range of the elements of a tensor, in row-major order.
 struct ElementRange {
-  std::size_t begin = 0;  ///< its first element
-  std::size_t end = 0;    ///< one past its last element
+  std::size_t begin = 0;  ///< index of the first element
+  std::size_t end = 0;    ///< one past the index of the last element
   /// Number of elements.
   std::size_t size() const { return end - begin; }
 };
@@ -50,21 +51,22 @@ struct ElementRange {
 ///               {{.path = "head", .learning_rate_factor = 10.0},
 ///                {.path = "encoder.embedding", .weight_decay = 0.0}});
 ///
-/// Parameters in no group have factor 1 and the weight decay of the options. If several groups
-/// contain a parameter, the group with the longest path applies.
+/// Parameters that are in no group have factor 1 and the weight decay of the options. If several
+/// groups contain a parameter, the group with the longest path applies.
 struct ParameterGroup {
   std::string path;  ///< name of a parameter, or path of a layer: all parameters below it
   double learning_rate_factor = 1.0;     ///< >= 0; multiplies the learning rate of every step
   std::optional<double> weight_decay{};  ///< replaces OptimizerOptions::weight_decay; >= 0
 };
 
-/// The group of each parameter of an optimizer. Group 0 has the parameters in no given group.
+/// The group of each parameter of an optimizer. Group 0 contains the parameters that are in none of
+/// the given groups.
 class GroupedParameters {
  public:
   /// Settings that the parameters of one group share.
   struct Group {
     double learning_rate_factor;  ///< multiplies the learning rate of every step
-    double weight_decay;          ///< weight decay of the group, or else of the optimizer
+    double weight_decay;          ///< weight decay of the group or, by default, of the optimizer
   };
 
   /// Assigns each parameter to a group; `weight_decay` is for group 0, and for groups without a
@@ -159,7 +161,8 @@ class Optimizer {
   const std::vector<ElementRange>& ranges() const { return ranges_; }
 
  protected:
-  /// An optimizer of these parameters; `weight_decay` >= 0 is for parameters in no group.
+  /// An optimizer of these parameters; `weight_decay` >= 0 applies to parameters that are in no
+  /// group.
   ///
   /// ranges  elements to update, one range for each parameter; if empty, all elements
   /// throws  ValueError unless there is at least one parameter, all are distinct leaves that
@@ -170,7 +173,7 @@ class Optimizer {
                      std::span<const ParameterGroup> groups = {},
                      std::span<const ElementRange> ranges = {});
 
-  /// The parameters in the order given.
+  /// The parameters, in the order given to the constructor.
   const std::vector<NamedTensor>& parameters() const { return parameters_; }
   /// The group of each parameter.
   const GroupedParameters& groups() const { return groups_; }
@@ -240,7 +243,7 @@ double clip_factor(double norm, double max_norm);
 /// parameter: the tensors `NAME/<parameter name>` of Optimizer::state().
 struct OptimizerState {
   std::string_view name;         ///< such as `first_moment`
-  bool mean_of_squares = false;  ///< whether its values are >= 0
+  bool mean_of_squares = false;  ///< whether all values are >= 0
 
   friend bool operator==(const OptimizerState&, const OptimizerState&) = default;
 };

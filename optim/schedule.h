@@ -9,8 +9,8 @@ namespace tapestry {
 
 /// The kind of a learning rate schedule; see Schedule for the formulas.
 enum class ScheduleKind {
-  constant,       ///< the peak in every step
-  linear_warmup,  ///< linear growth, then the peak
+  constant,       ///< the peak rate in every step
+  linear_warmup,  ///< linear growth, then the peak rate
   inverse_sqrt,   ///< linear growth, then decay with the square root of the step
   cosine          ///< linear growth, then a half cosine to the minimum
 };
@@ -24,8 +24,8 @@ struct ScheduleOptions {
   double min_learning_rate = 0.0;  ///< cosine: minimum, in [0, learning_rate]
 };
 
-/// Throws ValueError, with field, value and limit, for the first field that is outside its range or
-/// contradicts another field.
+/// Throws ValueError for the first field that is outside its range or contradicts another field.
+/// The error names the field, its value and the limit.
 void validate(const ScheduleOptions& options);
 
 /// The learning rate as a function of the step. With peak r, w warm-up steps and step t = 1, 2, ...
