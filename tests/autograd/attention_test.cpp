@@ -144,7 +144,7 @@ TEST_CASE("keys that no query may attend to have NaN products, weight 0 and scor
   const auto products = values_of(trace.products), masked = values_of(trace.masked),
              weights = values_of(trace.weights), dweights = values_of(trace.dweights),
              dscores = values_of(trace.dscores);
-  for (std::size_t at = 0; at < 9; ++at) {  // an empty sentence
+  for (std::size_t at = 0; at < 9; ++at) {  // the sentence is empty
     CHECK(std::isnan(products[at]));
     CHECK(masked[at] == -std::numeric_limits<double>::infinity());
     CHECK(weights[at] == 0.0);

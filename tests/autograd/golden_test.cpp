@@ -23,7 +23,7 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-/// Compares the operations with PyTorch's in both precisions. tests/golden/operations.py wrote the
+/// Compares the operations with PyTorch in both precisions. tests/golden/operations.py wrote the
 /// expected values.
 namespace {
 
@@ -237,7 +237,7 @@ const std::map<std::string, Tensor (*)(In)> operations{
      }},
 };
 
-/// The part before the slash in the name of a case.
+/// The part of a case's name before the slash.
 std::string operation_of(const std::string& name) { return name.substr(0, name.find('/')); }
 
 }  // namespace

@@ -30,7 +30,7 @@ std::vector<std::size_t> below(const char* path) { return indices_below("freeze"
 
 }  // namespace
 
-TEST_CASE("a path selects the tensor of that name and all below it, by whole components") {
+TEST_CASE("a path selects the tensor of that name and all tensors below it, by whole components") {
   using Indices = std::vector<std::size_t>;
   CHECK(below("encoder") == Indices{0, 1, 2, 3, 4});
   CHECK(below("encoder.") == Indices{0, 1, 2, 3, 4});
@@ -105,7 +105,7 @@ TEST_CASE("errors inside a layer start with its path") {
   CHECK(message_of_mismatch().find("encoder.layers.0.ff.linear1: add: shapes (2) and (3)") == 0);
 }
 
-TEST_CASE("an exception restores the layer path") {
+TEST_CASE("an exception restores the previous layer path") {
   const std::string path = "decoder";
   try {
     const LayerPath here(path);

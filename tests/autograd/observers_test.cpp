@@ -111,7 +111,8 @@ TEST_CASE("a detector does not change a pass without anomalies") {
   CHECK(gradient(&detector) == gradient(nullptr));
 }
 
-TEST_CASE("a detector records nothing on the tape and leaves it usable when it throws") {
+TEST_CASE(
+    "a detector records nothing on the tape, and the tape remains usable if the detector throws") {
   const Tensor x = single_leaf({-1.0});
   AnomalyDetector detector;
   Tape tape(&detector);

@@ -58,7 +58,7 @@ struct FailingForward {
 
 }  // namespace
 
-TEST_CASE("an operation has a row for its forward pass and one for its backward pass") {
+TEST_CASE("an operation has a row for its forward pass and a row for its backward pass") {
   const Tensor x = ones({2, 3});
   const Tensor weight = ones({4, 3}).set_requires_grad(true);
   const Tensor bias = ones({4}).set_requires_grad(true);

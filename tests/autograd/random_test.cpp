@@ -211,7 +211,8 @@ TEST_CASE("a random permutation has each number once, and every order is equally
     ++counts[{four.begin(), four.end()}];
   }
   CHECK(counts.size() == 24);
-  for (const auto& [permutation, count] : counts) CHECK(std::abs(count - 1000) < 155);  // 5 sd
+  for (const auto& [permutation, count] : counts)
+    CHECK(std::abs(count - 1000) < 155);  // 5 standard errors
 }
 
 TEST_CASE("a random permutation swaps numbers as documented, and may be empty") {
@@ -236,7 +237,7 @@ TEST_CASE("sampling chooses an index in each row by cumulative probability") {
   for (const DType dtype : dtypes) {
     std::vector<double> rows;
     for (int r = 0; r < 40; ++r) {
-      for (const double each : p) rows.push_back(std::log(each) + r);  // r has no effect
+      for (const double each : p) rows.push_back(std::log(each) + r);  // adding r has no effect
     }
     const Ids drawn = random_categorical(Tensor::from({10, 4, 3}, rows, dtype), stream);
     CHECK(drawn.shape() == Shape{10, 4});

@@ -111,7 +111,7 @@ TEST_CASE("axes outside of the rank are rejected, counted from the front or the 
   check_error<ShapeError>("shape:|3|(2, 7, 4)|-3", [&] { (void)shape[3]; });
   CHECK_THROWS_AS((void)shape[-4], ShapeError);
   CHECK_THROWS_AS((void)shape[shape.rank()], ShapeError);
-  CHECK_THROWS_AS((void)shape[std::size_t{0} - 1], ShapeError);  // not index -1
+  CHECK_THROWS_AS((void)shape[std::size_t{0} - 1], ShapeError);  // does not wrap to index -1
   CHECK_THROWS_AS((void)Shape{}.back(), ShapeError);
   CHECK_THROWS_AS((void)Shape{}.with_last(2), ShapeError);
 }
@@ -212,7 +212,7 @@ TEST_CASE("ids are printed row by row, with their shape") {
 
 namespace {
 
-/// 0, 1, 2, ... in a shape.
+/// A tensor of this shape with the values 0, 1, 2, ...
 Tensor counted(const Shape& shape) {
   std::vector<double> values(shape.size());
   std::iota(values.begin(), values.end(), 0.0);

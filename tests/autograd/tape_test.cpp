@@ -135,7 +135,7 @@ TEST_CASE("backward rejects a loss that depends on no tensor that requires a gra
   check_error<ValueError>(words, [&] { tape.backward(computed_before); });
 }
 
-TEST_CASE("backward rejects a loss of another tape, of a destroyed tape and a second backward") {
+TEST_CASE("backward rejects a loss of another tape or of a destroyed tape, and a second call") {
   const Tensor x = leaf(3.0);
   Tape tape;
   const Tensor y = square(x);
@@ -306,11 +306,11 @@ TEST_CASE("backward detects operands that were changed after the operation") {
   }
   x.zero_grad();
   Tape tape;
-  x.mutable_values<double>()[0] = 2.0;  // before the operation
+  x.mutable_values<double>()[0] = 2.0;  // a change before the operation is allowed
   const Tensor y = square(x);
   CHECK(x.values<double>()[0] == 2.0);  // reading has no effect
   tape.backward(y);
-  x.mutable_values<double>()[0] = 1.0;  // after backward
+  x.mutable_values<double>()[0] = 1.0;  // a change after backward is allowed
   check_values(x.grad(), {4.0});
 }
 

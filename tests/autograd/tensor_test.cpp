@@ -18,7 +18,7 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-// x[0] = y would only change a temporary handle.
+// x[0] = y does not compile: it would change only a temporary handle.
 static_assert(!std::is_assignable_v<Tensor, Tensor>);
 static_assert(std::is_assignable_v<Tensor&, Tensor>);
 
@@ -111,7 +111,8 @@ TEST_CASE("tensors reject the wrong number of values, the wrong type and impossi
 }
 
 TEST_CASE("a shape of more bytes than a size can hold is rejected") {
-  constexpr std::size_t too_many = std::size_t{1} << 61;  // float64 values in 2^64 bytes
+  constexpr std::size_t too_many = std::size_t{1}
+                                   << 61;  // the number of float64 values in 2^64 bytes
   constexpr std::size_t half = std::size_t{1} << 30, other_half = std::size_t{1} << 31;
   for (const Shape& shape : {Shape{too_many}, Shape{half, other_half}, Shape{half, 1, other_half},
                              Shape{0, half, other_half}, Shape{half, other_half, 0}}) {
@@ -283,7 +284,7 @@ TEST_CASE("a tensor that is moved while it is frozen has its gradient in the new
   check_values(x.grad(), {6.0});
 }
 
-TEST_CASE("handles of one tensor have the same identity, views and equal tensors do not") {
+TEST_CASE("handles of one tensor have the same identity, but views and equal tensors do not") {
   const Tensor x = Tensor::scalar(3.0);
   const Tensor handle = x;
   CHECK(handle.identity() == x.identity());

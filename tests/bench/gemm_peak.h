@@ -8,7 +8,7 @@ namespace tapestry::bench {
 
 /// Speed of OpenBLAS's product of two 1024 x 1024 single-precision matrices on the given threads,
 /// the peak that training steps are compared with. Measured in several short runs between the
-/// steps, so that both run under the same conditions.
+/// steps, so that products and steps run under the same conditions.
 class GemmPeak {
  public:
   explicit GemmPeak(std::size_t threads);
@@ -17,7 +17,7 @@ class GemmPeak {
   /// kernels require.
   void measure();
 
-  /// FLOP/s, by the 10th percentile of all times.
+  /// FLOP/s at the 10th percentile of all times.
   double flops_per_second() const;
 
  private:

@@ -25,7 +25,7 @@ double low_percentile(std::vector<double> times);
 struct Counts {
   std::uint64_t page_faults = 0;
   std::uint64_t pool_allocations = 0;  ///< blocks that the kernels' pool took from the system
-  std::uint64_t calls_of_new = 0;      ///< of the global operator new
+  std::uint64_t calls_of_new = 0;      ///< calls of the global operator new
 
   static Counts now();
   Counts operator-(const Counts& earlier) const;

@@ -18,10 +18,10 @@ struct Limits {
 
 struct OperationCase {
   std::string name;
-  std::vector<Shape> shapes;  ///< of the operands
+  std::vector<Shape> shapes;  ///< shapes of the operands
   std::function<Tensor(const Operands&)> run;
-  Limits at_infinity = {};  ///< of an element-wise operation
-  bool positive = false;    ///< defined for positive operands only
+  Limits at_infinity = {};  ///< limits of an element-wise operation
+  bool positive = false;    ///< whether the operation is defined only for positive operands
 };
 
 /// Every operation at least once. Operations on rows get tensors of `rows` rows of n elements.
@@ -30,7 +30,8 @@ std::vector<OperationCase> every_operation(std::size_t rows, std::size_t n);
 /// The element-wise operations of one tensor, on a tensor of this shape.
 std::vector<OperationCase> every_elementwise_operation(const Shape& shape);
 
-/// Operands with irregular values, which are equal in both precisions up to rounding. Not leaves.
+/// Operands with irregular values, which are equal in both precisions up to rounding. The operands
+/// are not leaves.
 Operands operands_of(const OperationCase& operation, DType dtype);
 
 /// Runs the operation on leaves with its operands.

@@ -79,7 +79,7 @@ std::set<std::string> symbols_of(std::string text) {
   return symbols;
 }
 
-/// The symbols of a derivative that neither it nor the formula defines.
+/// The symbols of a derivative that neither the derivative nor the formula defines.
 std::set<std::string> undefined_symbols(const std::string& formula, const std::string& derivative) {
   static const std::set<std::string> known{
       "Σ",        "i",        "j",       "k",       "sign",  "sin",   "cos",    "mean",
@@ -97,7 +97,7 @@ std::set<std::string> undefined_symbols(const std::string& formula, const std::s
   return undefined;
 }
 
-/// The largest relative error of the operation's gradients; infinite if one is inconclusive.
+/// The largest relative error of the operation's gradients; infinite if a gradient is inconclusive.
 double gradient_error_of(const OperationCase& operation) {
   const Operands leaves = leaves_of(operands_of(operation, DType::float64));
   std::vector<NamedTensor> named;
@@ -250,7 +250,7 @@ TEST_CASE("every operation except means over rows accepts 0 rows, with zero grad
   for (const DType dtype : dtypes) CHECK(rejections_of(0, 5, dtype) == means);
 }
 
-TEST_CASE("rows of 0 elements are accepted by all operations that do not need a last axis") {
+TEST_CASE("all operations that do not need a last axis accept rows of 0 elements") {
   const std::set<std::string> expected = {"attention",
                                           "attention with dropout",
                                           "attention with linear biases",
@@ -287,7 +287,7 @@ TEST_CASE("every operation reports its formula and its derivative to an observer
   CHECK(contains(formulas.of["linear"], "Wᵀ"));
 }
 
-TEST_CASE("every symbol of a derivative is defined in it or in the formula") {
+TEST_CASE("every symbol of a derivative is defined in the derivative or in the formula") {
   CHECK(undefined_symbols("y = −2 x", "dL/dx = c dL/dz, c the factor of x") ==
         std::set<std::string>{"c", "factor", "z"});
   Formulas formulas;

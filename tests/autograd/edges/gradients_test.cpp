@@ -44,8 +44,8 @@ void check_sharing(const OperationCase& operation, std::size_t first, std::size_
                    plus(apart.gradients[first], apart.gradients[second])) < 1e-12);
 }
 
-/// A copy of the operation's result on copies of the leaves; result and leaves are destroyed when
-/// this returns.
+/// Runs the operation on copies of the leaves and returns a copy of the result. The result and the
+/// copied leaves are destroyed on return.
 Tensor copy_of_result(const OperationCase& operation, const Operands& leaves) {
   Operands copies;
   for (const Tensor& leaf : leaves) copies.push_back(scale(leaf, 1.0));
@@ -143,7 +143,8 @@ TEST_CASE("the results of every operation outlive the tape that recorded them") 
   });
 }
 
-TEST_CASE("every operation gives the same results on two threads, each with a tape, as on one") {
+TEST_CASE(
+    "every operation gives the same results on two threads with separate tapes as on one thread") {
   const std::vector<Results> alone = all_results();
   std::vector<std::size_t> wrong(2, 0);
   const auto work = [&](std::size_t thread) {

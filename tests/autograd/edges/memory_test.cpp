@@ -127,7 +127,7 @@ namespace {
 /// More than two full vectors and a tail in either precision.
 constexpr std::size_t largest = 2 * 16 + 1;
 
-/// Memory for a tensor and one more element on either side, all NaN.
+/// Memory for a tensor and one more element on either side, filled with NaN.
 Tensor fenced_room(const Tensor& x) {
   return Tensor::full({x.size() + 2}, not_a_number, x.dtype());
 }
@@ -137,7 +137,8 @@ bool fences_stand(const Tensor& room) {
   return std::isnan(values.front()) && std::isnan(values.back());
 }
 
-/// A tensor with x's values one element beyond a 64-byte boundary, between two NaN.
+/// A tensor with the values of x, which start one element after a 64-byte boundary, between two
+/// NaN.
 Tensor unaligned(const Tensor& x) {
   Tensor room = fenced_room(x);
   dispatch(x.dtype(), [&]<class T>() {
@@ -146,7 +147,8 @@ Tensor unaligned(const Tensor& x) {
   return Tensor::over(x.shape(), x.dtype(), room.memory(), bytes_per_element(x.dtype()));
 }
 
-/// A leaf with x's values. Values and gradient are each one element beyond a 64-byte boundary.
+/// A leaf with the values of x. Its values and its gradient start one element after a 64-byte
+/// boundary.
 struct UnalignedLeaf {
   explicit UnalignedLeaf(const Tensor& x)
       : values(fenced_room(x)), gradient(fenced_room(x)), tensor(x.detach().clone()) {
@@ -173,7 +175,8 @@ Results results_on_unaligned(const OperationCase& operation, const Operands& ope
   return {values_of(y), gradient_values(tensors)};
 }
 
-/// Checks the value and gradient of each element, computed alone, against the results for all.
+/// Checks that each element, computed separately, has the same value and gradient as in the results
+/// for all elements.
 void check_each_element(const OperationCase& operation, DType dtype) {
   const Tensor x = operands_of(operation, dtype)[0];
   const Results all = results_of(operation, dtype);

@@ -112,7 +112,8 @@ void for_each_position(DType dtype, const Use& use) {
 }
 
 /// Describes values that are not NaN although they depend on the element, and values that changed
-/// although they do not depend on it. A value depends on the element if it changes with it.
+/// although they do not depend on it. A value depends on the element if changing the element
+/// changes the value.
 std::string faults_of_nan(const OperationCase& operation, const Operands& operands,
                           std::size_t which, std::size_t at) {
   const Flat before = flat_results(operation, operands);

@@ -66,7 +66,7 @@ Spoil by_factor(double factor) {
   return [factor](std::size_t, double g) { return factor * g; };
 }
 
-/// Leaves all gradients unchanged except number 3, which becomes NaN.
+/// Replaces gradient 3 with NaN and leaves the other gradients unchanged.
 double spoil_third(std::size_t i, double g) {
   return i == 3 ? std::numeric_limits<double>::quiet_NaN() : g;
 }
@@ -88,7 +88,7 @@ TEST_CASE("gradcheck catches zeros, wrong signs, small factors, and NaN outside 
   for (const double factor : {0.0, -1.0, 1.001}) check_is_caught(row_with(by_factor(factor)));
   check_is_caught(row_with(spoil_third));
   check_is_caught(row_with(spoil_third, 5000, {.max_coordinates = 1}));
-  // Correct for positive upstream gradients.
+  // This gradient is correct if the upstream gradients are positive.
   const Tensor x = random_leaf({16}, 1);
   check_is_caught(
       row_of([&] { return faulty(x, [](std::size_t, double g) { return std::abs(g); }); }, x));
@@ -174,7 +174,7 @@ TEST_CASE("gradcheck uses shorter steps near the kink of a custom operation") {
   const Tensor x =
       Tensor::from({4}, {1e-4, -1e-4, 1.0, -1.0}, DType::float64).set_requires_grad(true);
   CHECK(gradient_error([&] { return apply(AbsoluteValue{}, x); }, {x}) < 1e-6);
-  // So close to the kink that only the shortest steps stay on one side.
+  // These values are so close to the kink that only the shortest steps stay on one side.
   const Tensor nearer = Tensor::from({2}, {1e-5, -1e-5}, DType::float64).set_requires_grad(true);
   CHECK(gradient_error([&] { return apply(AbsoluteValue{}, nearer); }, {nearer}) < 1e-6);
 }

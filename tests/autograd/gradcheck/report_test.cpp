@@ -295,7 +295,7 @@ TEST_CASE("the first wrong operation is reported with its number and its layer")
   CHECK(report.first_wrong->wrong_inputs.at(0).row.factor == doctest::Approx(0.5));
 }
 
-TEST_CASE("the input with the wrong gradient is named") {
+TEST_CASE("the report names the input with the wrong gradient") {
   const Tensor x = random_leaf({3}, 1);
   const auto report = report_of([&] { return apply(WrongSecond{}, exp(x), square(x)); }, x);
   REQUIRE(report.first_wrong);
@@ -305,7 +305,7 @@ TEST_CASE("the input with the wrong gradient is named") {
   CHECK(report.first_wrong->wrong_inputs.at(0).input == 1);
 }
 
-TEST_CASE("all inputs of the first wrong operation whose gradients are wrong are named") {
+TEST_CASE("the report names all inputs with wrong gradients of the first wrong operation") {
   const Tensor x = random_leaf({3}, 1);
   const auto report = report_of([&] { return apply(WrongBoth{}, exp(x), square(x)); }, x);
   REQUIRE(report.first_wrong);
@@ -316,7 +316,7 @@ TEST_CASE("all inputs of the first wrong operation whose gradients are wrong are
   CHECK(report.first_wrong->wrong_inputs.at(1).row.factor == doctest::Approx(3.0));
 }
 
-TEST_CASE("only operations that the wrong output depends on are checked") {
+TEST_CASE("gradcheck checks only operations that the wrong output depends on") {
   const Tensor x = random_leaf({3}, 1), y = random_leaf({2}, 2);
   const NamedTensor named[] = {{"x", x}, {"y", y}};
   const auto report = gradcheck_outputs(

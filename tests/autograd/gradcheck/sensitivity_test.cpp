@@ -41,7 +41,8 @@ Spoil all_wrong(double relative) {
   return [=](std::size_t, double g) { return (1.0 + relative) * g; };
 }
 
-/// Values of which element 17 is far smaller than the others, and so is the gradient of its square.
+/// Values in which element 17 is far smaller than the others. The gradient of its square is also
+/// far smaller.
 Tensor with_a_small_value(std::size_t size, double small) {
   Tensor x = random_leaf({size}, 1);
   x.mutable_values<double>()[17] = small;
@@ -88,7 +89,9 @@ TEST_CASE("gradcheck finds small faults and accepts correct gradients of the sam
   }
 }
 
-TEST_CASE("a gradient that is 1e-14 times the others is too small, whether wrong or correct") {
+TEST_CASE(
+    "a gradient that is 1e-14 times the others is reported as too small, whether wrong or "
+    "correct") {
   const Tensor x = random_leaf({8}, 1), y = random_leaf({8}, 2);
   for (const double factor : {1.0, 3.0}) {
     const GradcheckReport report =
@@ -151,7 +154,7 @@ TEST_CASE("gradcheck measures noise over longer steps if short steps change less
 }
 
 TEST_CASE(
-    "if a loss is rounded to zero, correct gradients are too small and wrong gradients wrong") {
+    "if a loss is rounded to zero, correct gradients are too small and wrong gradients are wrong") {
   for (const double margin : {38.0, 40.0, 50.0, 700.0}) {
     CAPTURE(margin);
     Tensor x = Tensor::from({{margin, 0}, {0, margin}}, DType::float64);
@@ -277,7 +280,8 @@ TEST_CASE("a gradient below the rounding error is too small unless the differenc
   CHECK(compare(0.9e-12, {.value = 0.0, .error = 1.1e-8}, tiny).verdict == inconclusive);
   CHECK(compare(1.1e-12, {.value = 0.0, .error = 1e-12}, tiny).verdict == inconclusive);
   CHECK(compare(0.9e-12, {.value = 0.0, .error = 1e-14}, tiny).verdict == wrong);
-  // A small element does not count as too small if the tensor's gradient exceeds rounding.
+  // A small element does not count as too small if the tensor's gradient exceeds the rounding
+  // error.
   CHECK(compare(0.9e-12, {.value = 0.0, .error = 1e-12}, by).verdict == inconclusive);
 }
 

@@ -91,7 +91,9 @@ TEST_CASE("the scale of kept elements compensates for the rate, to 48 bits") {
   }
 }
 
-TEST_CASE("an element whose upper 16 bits equal the rate's is decided by 32 more bits") {
+TEST_CASE(
+    "32 more bits decide about an element whose upper 16 bits equal the upper 16 bits of the "
+    "rate") {
   constexpr std::size_t n = std::size_t{1} << 20;
   // Each element is kept at a rate equal to its 48 random bits, and dropped at a rate 2^-48 higher.
   std::size_t tied = 0;

@@ -26,7 +26,7 @@ namespace {
 template <class T>
 struct Matrix {
   std::size_t rows, columns, stride;
-  bool transposed;  ///< stored (columns, rows)
+  bool transposed;  ///< whether the values are stored as (columns, rows)
   std::vector<T> data;
 
   Matrix(std::size_t m, std::size_t n, bool is_transposed, std::size_t padding, double seed)
@@ -69,7 +69,7 @@ struct Case {
   bool biased = false;
 };
 
-/// Column j of a bias.
+/// The bias of column j.
 double bias_at(std::size_t j) { return 0.25 * static_cast<double>(j % 7) - 0.5; }
 
 /// The result in rows of n + padding values. Padding is 77; if c.add, the product is added to 0.5.
@@ -101,7 +101,7 @@ double relative_error(double found, const Case& c, const Matrix<T>& a, const Mat
   return std::isnan(error) ? std::numeric_limits<double>::infinity() : error;
 }
 
-/// Checks one product against a triple loop, and that it writes nothing outside of the result.
+/// Checks that a product agrees with a triple loop and writes nothing outside of the result.
 template <class T>
 void check_product(Gemm<T> gemm_function, const Case& c) {
   CAPTURE(c.m);
@@ -243,7 +243,7 @@ TEST_CASE("gemm is bit-identical on any number of threads") {
   }
 }
 
-TEST_CASE("an element of a gemm result is bit-identical for any other rows and columns") {
+TEST_CASE("the bits of an element of a gemm result do not depend on the other rows and columns") {
   if (matmul_in_use() == Matmul::openblas) return;  // its bits depend on the number of rows
   constexpr std::size_t m = 97, n = 131, k = 530;
   for (const bool transposed : {false, true}) {

@@ -18,7 +18,7 @@ namespace tapestry::kernels {
 
 namespace {
 
-/// Restores the matmul implementation at the end of its lifetime.
+/// Restores the matmul implementation when it is destroyed.
 class MatmulBefore {
  public:
   MatmulBefore() : choice_(matmul_in_use()) {}

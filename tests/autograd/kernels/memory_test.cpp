@@ -105,9 +105,9 @@ TEST_CASE("memory does not grow when every block has a new size") {
 
 TEST_CASE("a pool of many small blocks is not searched for unused memory at every request") {
   release_unused_memory();
-  constexpr std::size_t small = 20'000;   // bytes; too small to be released
-  constexpr std::size_t other = 24'000;   // of another size class
-  constexpr std::size_t kept = 48 << 20;  // more than the pool always keeps
+  constexpr std::size_t small = 20'000;   // in bytes; too small to be released
+  constexpr std::size_t other = 24'000;   // in bytes; in a different size class
+  constexpr std::size_t kept = 48 << 20;  // in bytes; more than the pool always keeps
   {
     std::vector<Memory> many;
     for (std::size_t i = 0; i < kept / small; ++i) many.emplace_back(small);

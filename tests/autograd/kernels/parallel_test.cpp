@@ -144,7 +144,7 @@ TEST_CASE("num_threads() returns the number that was set, but at least 1") {
   CHECK(num_threads() >= 1);
 }
 
-TEST_CASE("num_threads() may exceed max_threads, threads_at_work() may not") {
+TEST_CASE("num_threads() may exceed max_threads, but threads_at_work() may not") {
   const Threads count(max_threads + 1);
   CHECK(num_threads() == max_threads + 1);
   CHECK(threads_at_work() == max_threads);

@@ -85,7 +85,8 @@ void check_map_and_sum() {
   }
 }
 
-/// The number of 37 equal products, written or added to equal values, that differ from the first.
+/// Writes 37 equal products, or adds them to equal values. Returns how many results differ from the
+/// first result.
 template <class T>
 std::size_t uneven_products(bool add) {
   std::size_t uneven = 0;

@@ -81,7 +81,7 @@ TEST_CASE("activations give hand-worked values and slopes, and saturate without 
   });
 }
 
-TEST_CASE("relu drops a gradient that is NaN where its output is 0") {
+TEST_CASE("the gradient of relu is 0 where its output is 0, even if dL/dy is NaN") {
   const Tensor x = exact({-1, 1}).set_requires_grad(true);
   Tape tape;
   tape.backward(relu(x), exact({not_a_number, 3}));
@@ -145,7 +145,7 @@ TEST_CASE("softmax and log_softmax reject scalars and empty rows") {
   }
 }
 
-TEST_CASE("gated units multiply the first half of a row by the activation of the second") {
+TEST_CASE("gated units multiply the first half of a row by the activation of the second half") {
   check_worked({
       worked("swiglu", {exact({2, 4}, {2, 5, ln3, 0, 1, -4, 0, -ln3})},
              [](const Operands& o) { return swiglu(o[0]); }, exact({2, 2}, {1.5 * ln3, 0, 0, ln3}),

@@ -47,7 +47,7 @@ bool all_finite(const Results& results) {
   return finite(results.y) && std::ranges::all_of(results.gradients, finite);
 }
 
-/// A sentence (1, n, 1).
+/// A batch of one sentence, (1, n, 1).
 Tensor column(std::initializer_list<double> values, DType dtype) {
   return Tensor::from({1, values.size(), 1}, values, dtype);
 }
@@ -135,7 +135,7 @@ TEST_CASE("a fully masked sentence gives zeros and does not affect other sentenc
 
 TEST_CASE("keys that no query attends to keep the gradients of their other uses") {
   const AttentionMask mask = AttentionMask::padding({2});
-  for (const std::size_t n_q : {3, 70}) {  // one tile, and two
+  for (const std::size_t n_q : {3, 70}) {  // one tile, then two tiles
     const Tensor q = random_leaf({1, n_q, 2}, 1), k = random_leaf({1, 4, 2}, 2);
     const Tensor v = random_leaf({1, 4, 2}, 3);
     Tape tape;
@@ -244,7 +244,7 @@ TEST_CASE("attention with scores of +-1e4 has weights 0, 1 and 1/2, and finite g
     const Results results = attention_results(q, k, column({1, 2, 5}, dtype), {});
     CHECK(results.y == std::vector<double>{3, 2});
     CHECK(all_finite(results));
-    CHECK(results.gradients[1][1] == 0.0);  // no weight of either query depends on it
+    CHECK(results.gradients[1][1] == 0.0);  // no weight depends on key 1
   }
 }
 

@@ -96,7 +96,7 @@ TEST_CASE("attention gives hand-worked weights and values") {
   std::vector<double> keys(128, 1.0);
   for (std::size_t i = 64; i < 128; ++i) keys[i] = 96.0 / 112.0;
   const double e2 = std::exp(2.0), root3 = std::sqrt(3.0), root2 = std::sqrt(2.0);
-  const double a = std::exp(root2 / 2) / (1 + std::exp(root2 / 2));  // of scores 1.41 and 0.71
+  const double a = std::exp(root2 / 2) / (1 + std::exp(root2 / 2));  // softmax of 1.41 and 0.71
   const Tensor unit = exact({1, 2, 2}, {1, 0, 0, 1});
   const Tensor two_keys = exact({1, 2, 1}, {0, ln3});
   const auto weights = [](const AttentionOptions& options) {
@@ -140,7 +140,7 @@ TEST_CASE("attention and its gradients are equal to a composition of small opera
   const Case cases[] = {
       {3, 5, {}},
       {5, 5, {.num_heads = 2, .mask = AttentionMask::causal()}},
-      {4, 2, {.num_heads = 2, .mask = AttentionMask::causal()}},  // queries before the first key
+      {4, 2, {.num_heads = 2, .mask = AttentionMask::causal()}},  // 2 queries precede all keys
       {4, 2, {.num_heads = 2, .mask = AttentionMask::window(0)}},
       {5, 5, {.num_heads = 2, .mask = AttentionMask::keep(2, 5, 5, keep)}},
       {5, 5, {.num_heads = 2, .mask = AttentionMask::padding({0, 3}), .scale = 0.3}},
@@ -176,7 +176,9 @@ TEST_CASE("the attention weights times the values equal the output, even over ma
   check_values(attend(x, x, v, mask), values_of(y), 1e-9);
 }
 
-TEST_CASE("ALiBi slopes equal the paper's and, for any number of heads, the reference code's") {
+TEST_CASE(
+    "ALiBi slopes equal the slopes of the paper and, for any number of heads, of the reference "
+    "code") {
   CHECK(slopes(1) == std::vector<double>{std::exp2(-8)});
   CHECK(slopes(8) ==
         std::vector<double>{1. / 2, 1. / 4, 1. / 8, 1. / 16, 1. / 32, 1. / 64, 1. / 128, 1. / 256});

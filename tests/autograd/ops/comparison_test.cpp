@@ -100,7 +100,7 @@ TEST_CASE("where, maximum, minimum and clamp give hand-worked values and gradien
       worked("minimum with infinities", {exact({inf, -inf}), exact({0, 0})}, smaller,
              exact({0, -inf})),
       worked(
-          "NaN is both the largest and the smallest",
+          "NaN is both the largest and the smallest value",
           {exact({not_a_number, 1}), exact({1, not_a_number})},
           [&](const Operands& o) { return larger(o) + smaller(o); },
           exact({not_a_number, not_a_number})),

@@ -168,13 +168,13 @@ TEST_CASE("add leaves the gradients of its operands independent of each other") 
   const Tensor a = random_leaf({3}, 1), b = random_leaf({3}, 2);
   Tape tape;
   const Tensor y = a + b;
-  const Tensor z = y + a;  // a's second contribution must not reach b
+  const Tensor z = y + a;  // the second contribution to a must not reach b
   tape.backward(z, exact({1, 2, 3}));
   check_values(a.grad(), {2, 4, 6});
   check_values(b.grad(), {1, 2, 3});
 }
 
-TEST_CASE("mul keeps only what its gradient needs") {
+TEST_CASE("mul keeps only the operands that its gradients need") {
   const Tensor x = random_leaf({1000}, 1);
   const std::size_t before = kernels::memory_statistics().bytes_in_use;
   Tape tape;

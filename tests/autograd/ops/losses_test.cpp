@@ -49,7 +49,7 @@ WorkedCase binary_case(const char* name, const std::vector<double>& logits,
 
 constexpr std::int32_t ignored = -7;
 
-/// A problem of linear_cross_entropy.
+/// Sizes and options of a call of linear_cross_entropy.
 struct Problem {
   std::size_t rows, length, d, vocabulary;
   double label_smoothing = 0.0;
@@ -224,7 +224,7 @@ TEST_CASE("mean_squared_error and binary cross entropy give hand-worked losses a
       binary_case("infinite and in between", {-inf}, {0.5}, inf),
       binary_case("NaN", {not_a_number}, {0.5}, not_a_number),
   });
-  for (const DType dtype : dtypes) {  // no cancellation
+  for (const DType dtype : dtypes) {  // small losses are not rounded to 0
     const Results right = results_of(
         binary_loss, {Tensor::from({50.0, -50.0}, dtype), Tensor::from({1.0, 0.0}, dtype)});
     CHECK(right.y[0] == doctest::Approx(e50).epsilon(1e-6).scale(0.0));
@@ -233,7 +233,7 @@ TEST_CASE("mean_squared_error and binary cross entropy give hand-worked losses a
   }
 }
 
-TEST_CASE("losses of pairs reject shapes that differ and targets that are not probabilities") {
+TEST_CASE("losses reject targets of a different shape and targets that are not probabilities") {
   const Tensor x = zeros({2, 2});
   check_error<ShapeError>("mean_squared_error: prediction|(2, 2)|target (2)",
                           [&] { mean_squared_error(x, zeros({2})); });
@@ -265,7 +265,8 @@ TEST_CASE("linear_cross_entropy equals cross_entropy of linear for sizes around 
   for (const std::size_t rows : {95, 96, 97, 192, 193, 200}) {
     check_against_parts({rows, 1, 3, 11000, 0.1});
   }
-  check_against_parts({25, 9, 3, 11000, 0.1, true, 2});  // 112 rows not ignored: over one chunk
+  check_against_parts(
+      {25, 9, 3, 11000, 0.1, true, 2});  // 112 rows are not ignored: more than one chunk
   check_against_parts({130, 2, 2, 8000, 0.0, false, 7});
 }
 

@@ -104,7 +104,8 @@ TEST_CASE("norms of equal values have a finite gradient, in rows of any size") {
       const Tensor z = rms_norm(zero, weight, 0.25);
       check_values(y, std::vector<double>(2 * n, -1.0));
       check_values(z, std::vector<double>(2 * n, 0.0));
-      tape.backward(y + z, Tensor::ones({2, n}, dtype));  // a shift of a row has no effect
+      tape.backward(y + z,
+                    Tensor::ones({2, n}, dtype));  // adding a constant to a row has no effect
       check_values(x.grad(), std::vector<double>(2 * n, 0.0), 1e-4);
       check_values(zero.grad(), std::vector<double>(2 * n, 4.0));
     }

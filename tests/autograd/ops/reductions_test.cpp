@@ -58,7 +58,7 @@ TEST_CASE("sum, mean, max and min give hand-worked values and gradients") {
       worked("mean of all", all(mean), x, exact({}, {16.5}), {6}, {1, 1, 1, 1, 1, 1}),
       over("max", max, {0}, odd, exact({4, 9, 6}), {1, 2, 4}, {0, 2, 0, 1, 0, 4}),
       over("max, kept", max, {-1}, odd, exact({2, 1}, {9, 6}), {}, {}, true),
-      over("max, the first of equal ones", max, {1}, ties, exact({7, 5}), {2, 3},
+      over("max, the first of equal values", max, {1}, ties, exact({7, 5}), {2, 3},
            {0, 2, 0, 3, 0, 0}),
       over("max, axes that are not adjacent", max, {0, 2}, cube, exact({5, 7}), {1, 2},
            {0, 0, 0, 0, 1, 0, 2, 0}),
@@ -93,7 +93,7 @@ TEST_CASE("max passes the gradient to the first of equal values, even -inf, in r
 }
 
 TEST_CASE("the gradient of a sum over an axis of extent 1 is dL/dy, in a long row") {
-  constexpr std::size_t n = 70'000;  // several pieces
+  constexpr std::size_t n = 70'000;  // enough for several pieces
   std::vector<double> counted(n);
   std::iota(counted.begin(), counted.end(), 0.0);
   const Tensor x = Tensor::zeros({1, n}, DType::float64).set_requires_grad(true);

@@ -19,7 +19,7 @@ using namespace tapestry::test;
 
 namespace {
 
-/// 0, 1, 2, ... in row-major order.
+/// The values 0, 1, 2, ... in row-major order.
 Tensor counting(const Shape& shape, DType dtype = DType::float64) {
   std::vector<double> values(shape.size());
   std::iota(values.begin(), values.end(), 0.0);
@@ -190,7 +190,7 @@ TEST_CASE("permute agrees with moving each element, for sizes around a tile and 
 }
 
 TEST_CASE("a slice of one long row has the elements of its range") {
-  constexpr std::size_t n = 70'000;  // several pieces
+  constexpr std::size_t n = 70'000;  // enough for several pieces
   const Tensor x = counting({n}).set_requires_grad(true);
   Tape tape;
   const Tensor y = slice(x, 0, 5, n - 7);

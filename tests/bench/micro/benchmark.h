@@ -13,7 +13,7 @@ namespace tapestry::bench {
 /// Work of one run of a kernel; zeros are not reported.
 struct Work {
   double flops = 0.0;  ///< floating point operations, two for each multiplication of a product
-  double bytes = 0.0;  ///< bytes of the arrays that it reads and writes, each counted once
+  double bytes = 0.0;  ///< bytes of the arrays that the kernel reads and writes, each counted once
 };
 
 /// The work of a kernel that makes one pass over `arrays` arrays of n float32 values.

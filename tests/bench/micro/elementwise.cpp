@@ -68,7 +68,7 @@ void add_activations() {
                [](const Vec& g, const Vec& x) { return g * kernels::silu_derivative(x); });
 }
 
-/// n results of rows of 128 values and 128 gates.
+/// n results, computed from rows of 128 values and 128 gates.
 void add_gated(const std::string& name, kernels::Gate gate) {
   constexpr std::size_t columns = 128;
   add_benchmark(name + "/forward/16384", passing(3, n), [gate] {
