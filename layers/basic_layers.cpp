@@ -22,7 +22,7 @@ RandomStream Mode::dropout_stream(const std::string& path, double rate) const {
 
 namespace {
 
-/// (out, in); throws ValueError if one is 0.
+/// The shape (out, in). Throws ValueError if an extent is 0.
 Shape weight_shape(const Scope& scope, std::size_t in, std::size_t out) {
   if (in == 0 || out == 0) {
     const LayerPath here(scope.path());

@@ -43,15 +43,15 @@ void require_same_sequences(const Tensor& cached, const Tensor& added, const cha
                                cached.shape()[2], name(cached.dtype())));
 }
 
-/// Whether sequences can be copied within one tensor: every source keeps its place, so that no copy
-/// overwrites it.
+/// Whether sequences can be copied within one tensor. This requires that each sequence that is
+/// copied also stays in its own row, so that no copy overwrites it.
 bool can_copy_in_place(std::span<const std::size_t> rows, std::size_t old_rows) {
   if (rows.size() != old_rows) return false;
   return std::ranges::all_of(rows, [&](std::size_t source) { return rows[source] == source; });
 }
 
-/// Copies the first `length` tokens of sequence rows[i] of `from` to place i of `to`, which may be
-/// the same tensor.
+/// Copies the first `length` tokens of sequence rows[i] of `from` to sequence i of `to`, which may
+/// be the same tensor.
 void copy_sequences(const Tensor& from, std::span<const std::size_t> rows, std::size_t length,
                     Tensor& to) {
   const std::size_t sequence = from.shape()[1] * from.shape()[2];

@@ -23,8 +23,8 @@ class KeyValueCache {
  public:
   /// A cache without tokens.
   KeyValueCache() = default;
-  /// A cache with the tokens of these keys and values, (rows, length, width) each, without a copy:
-  /// the tensors are never written to.
+  /// A cache with the tokens of these keys and values, (rows, length, width) each. The cache refers
+  /// to the tensors without copying them, and never writes to them.
   ///
   /// throws  ShapeError if their shapes or element types differ.
   KeyValueCache(const Tensor& keys, const Tensor& values);
@@ -44,8 +44,8 @@ class KeyValueCache {
   /// throws  ShapeError if rows or widths differ from the cache.
   void append(const Tensor& keys, const Tensor& values);
 
-  /// Replaces the sequences: the new sequence i is a copy of the old sequence rows[i]. If their
-  /// number does not change, sequences that keep their place are not copied.
+  /// Replaces the sequences: the new sequence i is a copy of the old sequence rows[i]. If the
+  /// number of sequences does not change, sequences that stay in their row are not copied.
   ///
   /// throws  ValueError if a row does not exist.
   void select(std::span<const std::size_t> rows);
@@ -97,8 +97,8 @@ struct MultiHeadAttentionOptions {
   AttentionScore score = AttentionScore::scaled_dot_product;  ///< score of a query and a key
   double dropout = 0.0;    ///< dropout rate of the attention weights, in [0, 1]
   std::size_t window = 0;  ///< maximum distance between query and key, in tokens; 0: any
-  bool rotary = false;     ///< rotate queries and keys by their positions [1]; d_head must be even
-  bool alibi = false;      ///< add -slope |i - j| to the scores, with one slope per head [2]
+  bool rotary = false;     ///< whether to rotate queries and keys [1]; d_head must be even
+  bool alibi = false;  ///< whether to add -slope |i - j| to the scores, with one slope per head [2]
 };
 
 /// The width of a head: d_head, or its default d_model / num_heads.

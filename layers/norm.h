@@ -63,10 +63,10 @@ class RmsNorm {
 /// Training computes mean and variance over all positions of the batch except padding; padding
 /// becomes 0. The output at a position therefore depends on the other sentences and on later
 /// positions: a decoder with batch norms is causal only in inference. Inference uses the running
-/// mean and variance. A forward pass in training that a tape records updates them with momentum
-/// 0.1: immediately, or in Parameters::commit_buffers() if the mode defers averages. The running
-/// variance is unbiased, as in PyTorch; a batch with a single vector has no unbiased variance and
-/// leaves it unchanged.
+/// mean and variance. A forward pass in training that a tape records updates the running mean and
+/// variance with momentum 0.1: immediately, or in Parameters::commit_buffers() if the mode defers
+/// averages. The running variance is unbiased, as in PyTorch; a batch with a single vector has no
+/// unbiased variance and leaves the running variance unchanged.
 ///
 /// [1] Ioffe & Szegedy 2015, "Batch Normalization: Accelerating Deep Network Training by Reducing
 ///     Internal Covariate Shift". The formula and its gradient are in autograd/ops/norms.h.

@@ -33,7 +33,7 @@ namespace tapestry {
 /// example at the best step so far:
 ///
 ///     const std::vector<NamedTensor> best = parameters.state_dict();
-///     ...                     // more steps, which make the model worse
+///     ...                     // more steps, after which the model is worse
 ///     parameters.load_state_dict(best);
 class Parameters {
  public:

@@ -113,10 +113,10 @@ void require_different(std::span<const NamedTensor> parameters) {
     }
     const auto [same, is_new] = tensors.emplace(tensor.identity(), name);
     if (!is_new) {
-      throw ValueError(
-          fmt::format("optimizer: `{}` and `{}` are the same tensor, expected it once: list tied "
-                      "weights under one name",
-                      same->second, name));
+      throw ValueError(fmt::format(
+          "optimizer: `{}` and `{}` are the same tensor, expected each tensor once: list tied "
+          "weights under one name",
+          same->second, name));
     }
   }
 }

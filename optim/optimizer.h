@@ -117,8 +117,8 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// Updates every parameter that has a gradient. A parameter without a gradient, because it is
-  /// frozen or the loss does not depend on it, is unchanged, and so is its state. Every step is
+  /// Updates every parameter that has a gradient. A parameter without a gradient, which is frozen
+  /// or on which the loss does not depend, is unchanged, and so is its state. Every step is
   /// counted, even without gradients. Every gradient is multiplied by `gradient_scale`, so that
   /// clipping and averaging need no separate pass.
   ///

@@ -24,7 +24,7 @@ struct ChrfOptions {
 ///
 ///   chrF = (1 + beta^2) P R / (beta^2 P + R),
 ///
-/// with P and R the means over the orders n of
+/// where P and R are the means over the orders n of
 ///
 ///   P_n = matches / n-grams of the hypotheses,   R_n = matches / n-grams of the references,
 ///

@@ -42,7 +42,7 @@ class CorpusText {
     ///
     /// throws  DataError like TextFileReader::next(), and if the file differs from an earlier pass.
     std::optional<std::string> next();
-    /// Number of the last line, from 1.
+    /// Number of the line that next() last returned, from 1.
     std::size_t number() const { return reader_.line_number(); }
 
    private:
@@ -60,7 +60,8 @@ class CorpusText {
   /// Calls f(line, number) for each line.
   void for_each_line(const std::function<void(std::string line, std::size_t number)>& f);
 
-  /// Size and digest of the file, from an earlier pass if there was one; otherwise reads the file.
+  /// Returns the size and digest of the file. Reads the file unless an earlier pass has computed
+  /// them.
   ///
   /// throws  DataError like lines().
   const FileDigest& digest();
@@ -140,7 +141,7 @@ std::vector<std::byte> read_subword_file(const std::string& key, const std::file
 
 /// The side of a corpus that a subword model tokenizes.
 enum class SubwordSide {
-  source,  ///< sources, or both sides: SubwordOptions::file
+  source,  ///< sources, or both sides if they share a vocabulary: SubwordOptions::file
   target   ///< targets with a separate vocabulary: SubwordOptions::target_file
 };
 

@@ -27,9 +27,10 @@ enum class Split {
   test         ///< 1 of 20 sentences
 };
 
-/// The part of a source sentence, by a hash of its ids keyed by the seed: one sentence in 20 is for
-/// validation and one in 20 for testing. The part depends only on the content, so a held-out
-/// sentence never occurs in the training set, and the training set has sentences of every length.
+/// Returns the part that a source sentence belongs to, from a hash of its ids keyed by the seed:
+/// one sentence in 20 is for validation and one in 20 for testing. The part depends only on the
+/// content, so a held-out sentence never occurs in the training set, and the training set has
+/// sentences of every length.
 Split assign_split(std::span<const std::int32_t> source, std::uint64_t seed);
 
 /// A task whose examples are drawn at random.

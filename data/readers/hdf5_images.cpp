@@ -20,7 +20,7 @@ namespace {
 
 using hdf5::reject;
 
-constexpr std::size_t max_label_length = 1000;  // bytes
+constexpr std::size_t max_label_length = 1000;  // in bytes
 constexpr const char* how_to_store =
     "write both with h5py, with gzip or without compression: h5py.File(path, \"w\").create_dataset("
     "\"images\", data=images, compression=\"gzip\"), and \"labels\" as integers or text";
@@ -74,8 +74,8 @@ hdf5::Object open_dataset(const hdf5::File& file, const char* name) {
   return object;
 }
 
-/// Checks that a dataset is stored in its file, and returns its layout. Call it first: reading the
-/// shape of a virtual dataset opens other files.
+/// Checks that a dataset is stored in its file, and returns its layout. Call this function before
+/// reading the shape: for a virtual dataset, reading the shape opens other files.
 ///
 /// creation  the properties that the dataset was created with
 /// throws    Error
@@ -83,7 +83,7 @@ H5D_layout_t require_own_storage(const hdf5::PropertyList& creation, const std::
   const H5D_layout_t layout = H5Pget_layout(creation.get());
   if (layout == H5D_VIRTUAL) reject(path, "virtual storage", "storage in this file");
   if (H5Pget_external_count(creation.get()) != 0) {
-    reject(path, "storage in other files", "storage in this one");
+    reject(path, "storage in other files", "storage in this file");
   }
   return layout;
 }

@@ -236,12 +236,11 @@ void require_training_images(const ImageFile& file, const HeldOutImages& sizes) 
   const std::size_t all = file.images.size();
   if (sizes.validation < all && sizes.test < all - sizes.validation) return;
   const std::size_t share = all / 10 > 0 ? all / 10 : all > 2 ? 1 : 0;
-  throw DataError(
-      fmt::format("data.validation_size and data.test_size: found {} and {}, expected together "
-                  "less than {}, the number of images in {}",
-                  sizes.validation, sizes.test, all, file.name),
-      fmt::format("lower them, for example: data.validation_size={} data.test_size={}",
-                  std::min(share, sizes.validation), std::min(share, sizes.test)));
+  throw DataError(fmt::format("data.validation_size and data.test_size: found {} and {}, expected "
+                              "a sum less than {}, the number of images in {}",
+                              sizes.validation, sizes.test, all, file.name),
+                  fmt::format("lower them, for example: data.validation_size={} data.test_size={}",
+                              std::min(share, sizes.validation), std::min(share, sizes.test)));
 }
 
 /// Removes `count` images from a file and returns them: equal shares of each class, spread evenly
@@ -276,7 +275,7 @@ void require_every_class(const ImageFile& training, const Vocabulary& classes) {
         fmt::format(
             "{}: found all images of the class {}{} held out, expected at least one for training",
             training.name, excerpt(name), name_odd_character(name)),
-        "lower data.test_size or data.validation_size, or name files for them");
+        "lower data.test_size or data.validation_size, or name files for these sets");
   }
 }
 

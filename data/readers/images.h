@@ -35,13 +35,13 @@ struct HeldOutImages {
 /// An image with the name of its class.
 struct LabelledImage {
   std::size_t number = 0;     ///< the line of a table, from 1, or the index in an array, from 0
-  std::string label;          ///< the name of its class
+  std::string label;          ///< class name
   std::vector<float> pixels;  ///< (height, width, channels)
 };
 
 /// The images of a file.
 struct ImageFile {
-  std::string name;        ///< the path, escaped for messages
+  std::string name;        ///< path of the file, escaped for messages
   std::string label_file;  ///< path of the label file, escaped; may equal `name`
   bool is_table = true;    ///< whether images are lines of a table instead of parts of an array
   std::vector<LabelledImage> images;  ///< in the order of the file
@@ -67,7 +67,7 @@ struct ImageFile {
 ///
 /// Pixels are divided by `pixel_maximum`. Without a file for validation or testing, `held_out`
 /// images of the training file are held out: equal shares of each class, spread evenly over the
-/// file. Messages name the config keys data.validation_size and data.test_size for these numbers.
+/// file. Error messages refer to these numbers as data.validation_size and data.test_size.
 ///
 /// throws  DataError from the readers; as BadLines, if a line has the wrong number of fields, a
 ///         pixel is not a finite number, or a label is not one word or not one of the classes; if a
@@ -84,8 +84,8 @@ struct ImageProperties {
   double maximum = 0.0;      ///< the largest value of a pixel
 };
 
-/// Reads the images of a file like load_images(). The shape of images in a table is a guess from
-/// the number of fields: square, of one or three channels.
+/// Reads the images of a file like load_images(). The shape of images in a table is guessed from
+/// the number of fields: the images are square and have one or three channels.
 ///
 /// returns  nullopt if no such image has this number of values
 /// throws   DataError like load_images()

@@ -57,8 +57,8 @@ LabelledLine parse(const std::string& name, std::size_t number, const std::strin
   return labelled;
 }
 
-/// Calls f(line, bad) for the labelled lines of a file. f adds lines that it cannot use to `bad`.
-/// Adds notes on all lines that cannot be used.
+/// Calls f(line, bad) for the labelled lines of a file. f adds unusable lines to `bad`. Adds notes
+/// on all unusable lines.
 ///
 /// bad         an empty collection for this part
 /// first_pass  receives the bad lines of the first pass; if null, they are rejected or skipped
@@ -269,7 +269,7 @@ constexpr const char* tag_format_hint =
 std::string hint_for_columns(const std::string& line) {
   const auto spaces = std::ranges::count(line, ' ');
   if (spaces == 0 || line.find('\t') != line.npos) return tag_format_hint;
-  return fmt::format("replace the spaces by tabs{}: sed 's/ /\\t/g' FILE{}",
+  return fmt::format("replace the spaces with tabs{}: sed 's/ /\\t/g' FILE{}",
                      spaces == 1 ? "" : ", and select the columns of the token and the label",
                      spaces == 1 ? "" : fmt::format(" | cut -f1,{}", spaces + 1));
 }
@@ -285,7 +285,7 @@ struct TaggedToken {
 using TaggedSentence = std::vector<TaggedToken>;
 
 struct TaggedFile {
-  std::string name;  ///< escaped for messages
+  std::string name;  ///< file name, escaped for messages
   std::vector<TaggedSentence> sentences;
 
   std::string place(std::size_t line) const { return fmt::format("{}:{}", name, line); }
@@ -321,7 +321,7 @@ TaggedFile read(const std::string& part, const std::string& file, const std::fil
   const LineFiles files{.source = tagged.name, .target = tagged.name};
   BadLines bad(part, on_bad_line, files, find_too_long);
   TaggedSentence sentence;
-  std::size_t bad_before = 0;  // bad lines before this sentence
+  std::size_t bad_before = 0;  // number of bad lines before this sentence
   const auto end_sentence = [&] {
     const bool good = bad.count() == std::exchange(bad_before, bad.count());
     if (good && !sentence.empty()) tagged.sentences.push_back(std::move(sentence));

@@ -188,7 +188,7 @@ class HeaderReader {
                 write_again);
   }
 
-  /// The maximum of a number in the header, so that four times the number does not overflow.
+  /// The largest number that is accepted in the header. Four times this number does not overflow.
   static constexpr std::uint64_t max_number = std::numeric_limits<std::uint64_t>::max() / 4;
 
   std::string_view text_, rest_;
@@ -229,7 +229,7 @@ NpyArray parse_npy(std::span<const std::byte> file, const std::string& name) {
   std::uint32_t length = 0;
   if (file.size() >= begin) std::memcpy(&length, file.data() + 8, begin - 8);
   if (file.size() < begin || file.size() - begin < length) {
-    reject_data(name, "the end of the file inside its header, expected an array after it",
+    reject_data(name, "the end of the file inside its header, expected an array after the header",
                 write_again);
   }
   const NpyArray array{.header = HeaderReader(text.substr(begin, length), name).read(),

@@ -90,7 +90,7 @@ class BadLines {
     void add(const DataError& error);
 
     std::size_t count = 0;
-    std::vector<std::string> named{};  ///< the first messages
+    std::vector<std::string> named{};  ///< messages of the first lines
     std::string hint{};                ///< hint of the first line
   };
 
@@ -139,7 +139,8 @@ struct TrainingSetOptions {
   /// Existing folder for the file `train.examples`, which later runs reuse. If empty, a temporary
   /// file in $TMPDIR or /var/tmp is used, which is deleted immediately.
   std::filesystem::path cache_folder{};
-  bool cache_is_read_only = false;  ///< if the file is missing, uses a temporary file
+  /// Whether to use a temporary file if `train.examples` is missing.
+  bool cache_is_read_only = false;
   /// Minimum size in bytes of a large training text. Examples in memory take two to three times the
   /// size of their text.
   std::uint64_t large_text = std::uint64_t{1} << 28;
@@ -157,7 +158,8 @@ struct TrainingSetOptions {
 /// Whether the examples of a training text of this size are kept in a file.
 bool is_cached(const TrainingSetOptions& options, std::uint64_t bytes);
 
-/// Adds a training example; `line` is its first line in its text file, 0 for windows of a text.
+/// Adds a training example; `line` is the number of its first line in the text file, or 0 for
+/// windows of a text.
 using AddExample = std::function<void(Example example, std::size_t line)>;
 
 /// Input of training examples.

@@ -187,7 +187,7 @@ struct Merges {
   bool within_words = true;  ///< whether space marks are only at the start of pieces
 };
 
-/// The parts of a text, whose neighbors a BPE model merges.
+/// The parts of a text. A BPE model merges adjacent parts.
 class MergedParts {
  public:
   /// Divides the text into characters.

@@ -45,8 +45,8 @@ std::string token_name(const std::string& piece) {
 void require(const sentencepiece::util::Status& status) {
   if (status.ok()) return;
   throw DataError(
-      fmt::format("subword model: SentencePiece cannot use it: {}", escaped(status.ToString())),
-      "use another .model file: this one is damaged");
+      fmt::format("SentencePiece cannot use the subword model: {}", escaped(status.ToString())),
+      "use a different .model file: this file is damaged");
 }
 
 constexpr std::size_t no_token = static_cast<std::size_t>(-1);
@@ -61,7 +61,7 @@ SubwordModel::SubwordModel(std::string serialized, const std::string& name)
   const auto status = sentencepiece_->LoadFromSerializedProto(serialized_);
   if (!status.ok()) {
     throw DataError(
-        fmt::format("{}: SentencePiece cannot load it: {}", name, escaped(status.message())),
+        fmt::format("{}: SentencePiece cannot load the model: {}", name, escaped(status.message())),
         "name a .model file that SentencePiece wrote, of type unigram or bpe");
   }
   for (std::size_t i = 0; i < model_.pieces.size(); ++i) {
@@ -331,8 +331,8 @@ SentencePieceModel::Piece parse_piece(std::string_view message) {
   return piece;
 }
 
-/// The trie of a precompiled normalization: a double array of 32-bit units, as the library Darts
-/// (clone) stores it.
+/// The trie of a precompiled normalization: a double array of 32-bit units, in the format of the
+/// library Darts-clone.
 class NormalizationTrie {
  public:
   explicit NormalizationTrie(std::string_view units) : units_(units) {}

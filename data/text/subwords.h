@@ -35,9 +35,9 @@ struct SentencePieceModel {
   struct Piece {
     std::string text;          ///< with U+2581 instead of spaces
     float score = 0;           ///< unigram: log probability; bpe: higher scores are merged first
-    Type type = Type::normal;  ///< text or symbol
+    Type type = Type::normal;  ///< type of the piece
 
-    /// True for pieces that occur in segmentations: not control, unknown or unused.
+    /// True for pieces that occur in segmentations: all except control, unknown and unused pieces.
     bool is_token() const {
       return type == Type::normal || type == Type::user_defined || type == Type::byte;
     }
@@ -58,10 +58,10 @@ SentencePieceModel parse_sentencepiece_model(std::string_view content, const std
 /// A SentencePiece model, which divides text into subwords, such as "▁play" and "ing"; U+2581
 /// represents a space. Immutable; several threads may use a model at the same time.
 ///
-/// The tokens are the pieces of the model in its order, without control, unknown and unused
-/// symbols. The words of a vocabulary cannot contain white space or equal its special symbols.
-/// Models trained by other programs may have such pieces. In their tokens, white space is written
-/// like <U+0009>, and the '<' of a special symbol as <U+003C>.
+/// The tokens are the pieces of the model, in the order of the model, without control, unknown and
+/// unused symbols. The words of a vocabulary cannot contain white space or equal its special
+/// symbols. Models trained by other programs may have such pieces. In their tokens, white space is
+/// written like <U+0009>, and the '<' of a special symbol as <U+003C>.
 class SubwordModel {
  public:
   /// serialized  the content of a .model file of SentencePiece, of type unigram or BPE

@@ -28,7 +28,7 @@ class SpaceTokenizer {
   /// The tokens between ASCII white space; no token is empty.
   Tokens split(std::string_view sentence) const;
 
-  /// The tokens with one space between them.
+  /// Joins the tokens with one space between them.
   std::string join(const Tokens& tokens) const;
 };
 
@@ -122,7 +122,7 @@ std::string join(const Tokenizer& tokenizer, const Tokens& tokens);
 
 /// How the text of a corpus is divided into tokens.
 struct TextFormat {
-  Tokenizer tokenizer = SpaceTokenizer();       ///< tokenizer of lines, or of their sources
+  Tokenizer tokenizer = SpaceTokenizer();       ///< tokenizer of lines, or of sources
   std::optional<Tokenizer> target_tokenizer{};  ///< tokenizer of targets; `tokenizer` if nullopt
   bool multiple_lines = false;                  ///< whether a sequence may span several lines
 };

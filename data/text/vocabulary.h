@@ -42,7 +42,7 @@ class Vocabulary {
   ///         UTF-8 or contains white space.
   explicit Vocabulary(const Tokens& words);
 
-  /// The special symbols, then the tokens of a subword model, then `more` words.
+  /// The special symbols, then the tokens of a subword model, then the words in `more`.
   ///
   /// throws  DataError if a token or word is invalid, see above; std::invalid_argument if
   ///         `subwords` is null.
@@ -106,7 +106,7 @@ enum class SubwordKind {
   none,     ///< no subwords: words or characters
   unigram,  ///< a unigram language model of pieces (Kudo 2018), trained on the training text
   bpe,      ///< byte-pair encoding (Sennrich et al. 2016), trained on the training text
-  file      ///< the model of SubwordOptions::file
+  file      ///< the model in the file SubwordOptions::file
 };
 
 /// The Unicode normalization of text before it is divided, with the names of SentencePiece.
@@ -134,8 +134,8 @@ struct SubwordSampling {
 /// Options of a vocabulary of subwords.
 struct SubwordOptions {
   SubwordKind kind = SubwordKind::none;  ///< kind of subwords, or none
-  std::size_t vocabulary_size = 8000;    ///< ids, including special symbols and bytes, >= 5
-  double character_coverage = 0.9995;    ///< share of characters with a piece, in [0.98, 1]
+  std::size_t vocabulary_size = 8000;  ///< number of ids, including special symbols and bytes, >= 5
+  double character_coverage = 0.9995;  ///< share of characters with a piece, in [0.98, 1]
   bool byte_fallback = false;  ///< characters without a piece become UTF-8 bytes, not `<unk>`
   /// Applied before the text is divided.
   TextNormalization normalization = TextNormalization::nmt_nfkc;
@@ -147,7 +147,7 @@ struct SubwordOptions {
 /// Options of a vocabulary of words.
 struct WordOptions {
   bool lowercase = false;          ///< whether letters become lower case
-  std::size_t min_frequency = 1;   ///< rarer words of the training set become `<unk>`, >= 1
+  std::size_t min_frequency = 1;   ///< words with a smaller count become `<unk>`; >= 1
   std::size_t max_vocabulary = 0;  ///< maximum number of words per language; 0 for no limit
   SubwordOptions subwords{};       ///< subwords instead of words
 };

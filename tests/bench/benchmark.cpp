@@ -87,8 +87,8 @@ Profile profile(const Problem& problem, std::size_t number) {
 
 std::string to_line(const Result& r) {
   return fmt::format(
-      "{:<5} {} threads  {:.2f} ms a step  {:.0f} target tokens/s  {:.1f} GFLOP/s = {:.1f} % of "
-      "the {:.1f} of sgemm  {:.0f} MB peak  a step: {:.1f} page faults, {:.1f} pool allocations, "
+      "{:<5} {} threads  {:.2f} ms per step  {:.0f} target tokens/s  {:.1f} GFLOP/s = {:.1f} % of "
+      "the {:.1f} of sgemm  {:.0f} MB peak  per step: {:.1f} page faults, {:.1f} pool allocations, "
       "{:.1f} calls of new",
       r.problem, r.threads, 1e3 * r.seconds, r.tokens_per_second, 1e-9 * r.flops_per_second,
       100.0 * r.flops_per_second / r.peak_flops_per_second, 1e-9 * r.peak_flops_per_second,

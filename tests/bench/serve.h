@@ -18,8 +18,8 @@ namespace tapestry::bench {
 ///     source.i32, target.i32, labels.i32   ids (batch, length); no source without an encoder
 ///
 /// The first line of output is the loss of the batch without dropout. Every line of input is a
-/// number of steps to run; a line of output has their times in seconds. At the end of input, the
-/// last line of output is JSON: {"peak_memory": bytes of this process}.
+/// number of steps to run; a line of output has the times of these steps in seconds. At the end of
+/// input, the last line of output is JSON: {"peak_memory": bytes of this process}.
 ///
 /// throws  std::runtime_error if a file cannot be written, ValueError for a line that is not a
 ///         whole number > 0.

@@ -52,7 +52,7 @@ Tensor copy_of_result(const OperationCase& operation, const Operands& leaves) {
   return scale(operation.run(copies), 1.0);
 }
 
-/// Fills with NaN the blocks that the pool would use next for tensors of these sizes.
+/// Fills the blocks that the pool would use next for tensors of these sizes with NaN.
 void scribble(const Operands& like) {
   Operands taken;
   for (const Tensor& x : like) {

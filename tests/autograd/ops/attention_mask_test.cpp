@@ -350,7 +350,7 @@ TEST_CASE("attention with num_keys is bit-identical to attention over a slice of
   }
 }
 
-TEST_CASE("attention rejects num_keys above the number of keys, and on a tape") {
+TEST_CASE("attention rejects num_keys above the number of keys, and rejects num_keys on a tape") {
   const Tensor q = random_leaf({1, 2, 4}, 1), k = random_leaf({1, 3, 4}, 2);
   check_error<ShapeError>("num_keys is 4|(1, 3, 4)",
                           [&] { scaled_dot_product_attention(q, k, k, {.num_keys = 4}); });

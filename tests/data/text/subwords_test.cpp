@@ -202,7 +202,7 @@ TEST_CASE("malformed models that SentencePiece accepts are rejected") {
           {model_of(unknown + piece("a", 9)), {"found a piece of type 9"}},
           {model_of(unknown + field(1, field(1, "a") + std::string("\x15\0\0\xC0\x7F", 5))),
            {"found the score nan of the piece"}},
-          {model_of(piece("a")), {"m: SentencePiece cannot load it: "}},
+          {model_of(piece("a")), {"m: SentencePiece cannot load the model: "}},
           {model_of(unknown + piece("a") + piece("a")), {"SentencePiece cannot"}},
           {model_of(unknown) + field(3, ""), {"found field 3 twice"}},
           {unknown + field(3, field(2, map)), {"found a damaged normalization"}},
