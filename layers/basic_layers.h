@@ -98,8 +98,8 @@ class Linear {
   Tensor weight_, bias_;  // bias_ is absent if `bias` is false
 };
 
-/// Dropout [1]: in training each element becomes 0 with probability `rate`, and the others are
-/// multiplied by 1 / (1 - rate); inference returns x.
+/// Dropout [1]: in training each element becomes 0 with probability `rate`, and all other elements
+/// are multiplied by 1 / (1 - rate). Inference returns x.
 ///
 ///   parameters  none
 ///   call        x (any shape) -> the same shape
@@ -212,9 +212,10 @@ class Sequential::Layer {
   Call<Ids> of_ids_;        ///< empty if the layer takes only tensors
 };
 
-/// The activation between the two linear maps of a feed-forward block. gelu is exact (erf),
-/// gelu_tanh the tanh approximation. swiglu and geglu are gated [1]: the first map is twice as wide
-/// and yields values and gates, and the output is value * silu(gate) or value * gelu(gate).
+/// The activation between the two linear maps of a feed-forward block. gelu is exact (erf);
+/// gelu_tanh is the tanh approximation of gelu. swiglu and geglu are gated [1]: the first map is
+/// twice as wide and yields values and gates, and the output is value * silu(gate) or value *
+/// gelu(gate).
 ///
 /// [1] Shazeer 2020, "GLU Variants Improve Transformer", eq. 6.
 enum class Activation {

@@ -45,7 +45,7 @@ class IncrementalDecoder {
 
   /// Appends tokens (rows, n), n >= 1, to the sequences and returns the logits of the next token of
   /// each sequence, (rows, vocabulary): the same values as in a forward pass of the whole
-  /// sequences. The first call determines the number of sequences, a multiple r of the number of
+  /// sequences. The first call determines the number of sequences, which is r times the number of
   /// sources. Sequences r * i, r * i + 1, ... belong to source i.
   ///
   /// throws  ShapeError if the number of rows differs from the first call, or if the sequences
@@ -64,8 +64,8 @@ class IncrementalDecoder {
 /// or loss. Trainer, evaluation, gradient check and `tapestry check` use their intermediate
 /// results.
 ///
-/// Several threads may call the functions at the same time, as decoding does. The functions must
-/// not change the object without a lock, not even a `mutable` cache.
+/// Several threads may call the functions at the same time, for example in decoding. The functions
+/// must not change the object without a lock, not even a `mutable` cache.
 class Network {
  public:
   virtual ~Network() = default;
@@ -97,7 +97,7 @@ class Network {
   /// Whether the logits at a position are independent of all later target tokens: true for models
   /// that generate their target from left to right, such as language_model and seq2seq; false for
   /// masked_language_model, tagger, classifier and vision_transformer. The command `check` verifies
-  /// it. There is no default: with false, `check` would accept a language model that reads the
+  /// this. There is no default: with false, `check` would accept a language model that reads the
   /// tokens that it has to predict.
   virtual bool causal() const = 0;
 

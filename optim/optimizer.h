@@ -103,11 +103,11 @@ class GradientPieces;  // optim/gradient_pieces.h, which is not installed
 ///     optimizer.step(schedule.learning_rate(optimizer.steps() + 1));
 ///     parameters.zero_grad();
 ///
-/// A step gives the same bits on any number of threads.
+/// The result of a step is bit-identical on any number of threads.
 ///
 /// Several processes can divide the update and the state, as in ZeRO stage 1 [1]: each process has
-/// an optimizer for a range of the elements of each parameter, its *shard*. Each element gets the
-/// same bits as from an optimizer for all elements.
+/// an optimizer for a range of the elements of each parameter, its *shard*. The results are
+/// bit-identical to an optimizer for all elements.
 ///
 /// [1] Rajbhandari et al. 2020, "ZeRO: Memory optimizations toward training trillion parameter
 ///     models", section 5.1.

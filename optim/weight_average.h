@@ -28,7 +28,7 @@ namespace tapestry {
 ///     ...
 ///     average.swap();   // continue to train
 ///
-/// An update gives the same bits on any number of threads.
+/// The result of an update is bit-identical on any number of threads.
 ///
 /// [1] Polyak & Juditsky 1992, "Acceleration of stochastic approximation by averaging"; the decay
 ///     warms up as in tf.train.ExponentialMovingAverage.

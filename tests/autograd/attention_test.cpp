@@ -285,13 +285,14 @@ TEST_CASE("a mask combined with an empty mask is unchanged, in either order") {
   CHECK((none & none).keep_row(0, 0) == nullptr);
 }
 
-TEST_CASE("a padding length above the number of keys is rejected once that number is known") {
+TEST_CASE(
+    "a padding length above the number of keys is rejected once the number of keys is known") {
   const AttentionMask mask = AttentionMask::padding({3, 4});
   CHECK_NOTHROW(mask.require_fitting("op", 2, 5, 4));
   check_error<ValueError>("op:|1|4|3", [&] { mask.require_fitting("op", 2, 5, 3); });
 }
 
-TEST_CASE("a mask rejects negative lengths, with their position, and a wrong number of entries") {
+TEST_CASE("a mask rejects negative lengths, naming their position, and a wrong number of entries") {
   CHECK_NOTHROW(AttentionMask::padding({3, 0}));
   check_error<ValueError>("attention mask:|-2|2", [&] { AttentionMask::padding({3, 0, -2}); });
   for (const std::size_t size : {23, 25}) {
@@ -302,7 +303,8 @@ TEST_CASE("a mask rejects negative lengths, with their position, and a wrong num
 }
 
 TEST_CASE(
-    "wrong extents of a keep-mask and wrong numbers of lengths are rejected, even if combined") {
+    "wrong extents of a keep-mask and wrong numbers of lengths are rejected, even in combined "
+    "masks") {
   const auto keep = [](std::size_t batch, std::size_t n_q, std::size_t n_k) {
     return AttentionMask::keep(batch, n_q, n_k, std::vector<std::uint8_t>(batch * n_q * n_k, 1));
   };

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # kernel_symbols.sh NM SET OBJECT...: fails if an object that is compiled for the instruction set SET
 # defines a weak function whose name does not contain SET. Names in the namespace of the set and in
-# xsimd contain it. The linker keeps any one of several weak functions with one name.
+# xsimd contain SET. If weak functions have the same name, the linker keeps an arbitrary one.
 set -euo pipefail
 nm=$1 set=$2
 shift 2

@@ -41,7 +41,7 @@ TEST_CASE("a path selects the tensor of that name and all tensors below it, by w
   CHECK(indices_below("freeze", "w", named({"w"})) == Indices{0});
 }
 
-TEST_CASE("a path that selects nothing is rejected with the closest existing names") {
+TEST_CASE("the error for a path that selects nothing lists the closest existing names") {
   check_error<ValueError>("freeze:|`hed`|`head`|`encoder`|`encoder_norm`", [&] { below("hed."); });
   check_error<ValueError>("expected one of `encoder`, `encoder_norm`", [&] { below("enc"); });
   check_error<ValueError>("freeze:|`encoder.layer.0`|`encoder.layers`|`encoder.norm`",

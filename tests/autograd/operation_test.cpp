@@ -135,7 +135,7 @@ struct Same {
   void backward(const Tensor& dy, Gradient dx) const { dx.add(dy); }
 };
 
-TEST_CASE("an operation whose forward returns one of its inputs is rejected with its name") {
+TEST_CASE("the error for a forward that returns one of its inputs names the operation") {
   const Tensor x = leaf(2.0);
   const Tape tape;
   check_error<ValueError>("same:|forward returned one of its inputs", [&] { apply(Same{}, x); });
@@ -149,7 +149,7 @@ struct WithoutMember {
   void backward(const Tensor&, Gradient) const {}
 };
 
-TEST_CASE("an operation whose forward uses an empty member tensor is rejected with its name") {
+TEST_CASE("the error for a forward that uses an empty member tensor names the operation") {
   check_error<EmptyTensorError>("without_member:|a Tensor that forward uses is an empty Tensor",
                                 [&] { apply(WithoutMember{}, leaf(2.0)); });
 }

@@ -289,7 +289,7 @@ TEST_CASE("random tensors have the element type of the stream if none is given")
 }
 
 // The known answers for philox4x32-10 that are published with Random123 (tests/kat_vectors).
-TEST_CASE("philox gives the published known answers") {
+TEST_CASE("philox gives the published answers") {
   using Words = std::array<std::uint32_t, 4>;
   CHECK(philox(0, 0, 0) == Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
   const std::uint64_t ones = ~std::uint64_t{0};

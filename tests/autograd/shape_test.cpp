@@ -71,7 +71,7 @@ TEST_CASE("broadcasting aligns the last axes and expands extents of 1, even to 0
   CHECK(broadcast_shape("f", {}, {2, 0}) == Shape{2, 0});
 }
 
-TEST_CASE("shapes that do not broadcast are rejected with the axis and both extents") {
+TEST_CASE("the error for shapes that do not broadcast names the axis and both extents") {
   check_error<ShapeError>("add:|(2, 3)|(4, 1, 5)|1|3|5", [&] {
     broadcast_shape("add", {2, 3}, {4, 1, 5});
   });

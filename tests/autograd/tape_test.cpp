@@ -385,7 +385,7 @@ TEST_CASE("retain_grad has no effect on a leaf and rejects a constant") {
   check_error<ValueError>("retain_grad:", [&] { x.detach().retain_grad(); });
 }
 
-TEST_CASE("clone and to are recorded, with gradients of the element type of x; detach is not") {
+TEST_CASE("clone and to are recorded, with gradients of the element type of x, but detach is not") {
   const Tensor x = leaf({2}, 3.0);
   Tape tape;
   const Tensor half = x.to(DType::float32);

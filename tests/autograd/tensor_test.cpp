@@ -84,7 +84,7 @@ TEST_CASE("a default-constructed tensor is empty, and using it is an error") {
   check_error<ValueError>(words, [&] { none.dtype(); });
 }
 
-TEST_CASE("an operation on an empty tensor is named, with the number of the input") {
+TEST_CASE("the error for an empty tensor names the operation and the number of the input") {
   const Tensor none, x = Tensor::zeros({2}, DType::float32).set_requires_grad(true);
   check_error<EmptyTensorError>("relu: input 1|empty Tensor|backward", [&] { relu(none); });
   check_error<EmptyTensorError>("add: input 2|empty Tensor", [&] { x + none; });
@@ -292,7 +292,9 @@ TEST_CASE("handles of one tensor have the same identity, but views and equal ten
   CHECK(Tensor::scalar(3.0).identity() != x.identity());
 }
 
-TEST_CASE("a list of values makes a tensor with one axis, and a list of rows two axes") {
+TEST_CASE(
+    "a list of values makes a tensor with one axis, and a list of rows makes a tensor with two "
+    "axes") {
   const Tensor row = Tensor::from({1.0, 2.5});
   CHECK(row.shape() == Shape{2});
   CHECK(row.dtype() == DType::float32);

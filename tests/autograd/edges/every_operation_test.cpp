@@ -163,7 +163,8 @@ TEST_CASE("the list of operations contains every differentiable function of auto
   CHECK(found > 70);
 }
 
-TEST_CASE("gradients of every operation agree with finite differences near the vector width") {
+TEST_CASE(
+    "gradients of every operation agree with finite differences for sizes near the vector width") {
   for_every_operation(3, {1, 2, 5, 8, 17}, [](const OperationCase& operation) {
     // The row of the padding id has no gradient by design; indexing_test checks this.
     if (operation.name == "embedding") return;
@@ -327,7 +328,8 @@ TEST_CASE("the formula of an operation contains the values of its attributes") {
 }
 
 TEST_CASE(
-    "an observer can request separate linear and cross_entropy instead of the fused operation") {
+    "an observer can request separate linear and cross_entropy operations instead of the fused "
+    "operation") {
   const Tensor x = Tensor::full({3, 4}, 0.5, DType::float64).set_requires_grad(true);
   for (const bool splits : {false, true}) {
     Formulas formulas;

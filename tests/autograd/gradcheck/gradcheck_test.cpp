@@ -428,7 +428,7 @@ TEST_CASE("a gradient below the rounding error is reported as zero") {
   CHECK_FALSE(row_of([&] { return square(x); }, x).zero);
 }
 
-TEST_CASE("values are restored when the function throws") {
+TEST_CASE("gradcheck restores values if the function throws") {
   const Tensor x = random_leaf({4}, 1);
   const std::vector<double> before = values_of(x);
   int calls = 0;

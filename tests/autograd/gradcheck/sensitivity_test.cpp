@@ -138,7 +138,9 @@ TEST_CASE("a correct gradient of a noisy function is not reported as wrong") {
   }
 }
 
-TEST_CASE("gradcheck measures noise over longer steps if short steps change less than rounding") {
+TEST_CASE(
+    "gradcheck measures noise over longer steps if short steps change values less than rounding "
+    "does") {
   // Values are multiples of 2^-52, and a step changes them by 1e-9 times its length.
   const Tensor one = Tensor::ones({6}, DType::float64);
   Tensor x = random_leaf({6}, 1);
@@ -285,7 +287,7 @@ TEST_CASE("a gradient below the rounding error is too small unless the differenc
   CHECK(compare(0.9e-12, {.value = 0.0, .error = 1e-12}, by).verdict == inconclusive);
 }
 
-TEST_CASE("a good enough estimate has an error below 1/1000 of the tolerance") {
+TEST_CASE("an estimate is good enough if its error is below 1/1000 of the tolerance") {
   CHECK(by.good_enough(2.0) == doctest::Approx(2e-9));
   CHECK(by.good_enough(-2.0) == doctest::Approx(2e-9));
   CHECK(by.good_enough(0.0) == doctest::Approx(1e-17).scale(0.0));

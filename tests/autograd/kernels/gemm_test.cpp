@@ -338,7 +338,8 @@ std::vector<std::size_t> nan_places(const std::vector<float>& out) {
 
 }  // namespace
 
-TEST_CASE("gemm agrees with triple loops around the heights of tiles and blocks of rows") {
+TEST_CASE(
+    "gemm agrees with triple loops for sizes around the heights of tiles and of blocks of rows") {
   check_heights<float>();
   check_heights<double>();
 }
@@ -355,12 +356,14 @@ TEST_CASE("gemm of a full block of rows, packed for many panels, is correct and 
 }
 
 TEST_CASE(
-    "gemm agrees with triple loops around the widths of tiles, with b packed and not packed") {
+    "gemm agrees with triple loops for sizes around the widths of tiles, with b packed and not "
+    "packed") {
   check_widths<float>();
   check_widths<double>();
 }
 
-TEST_CASE("gemm with a bias agrees with triple loops around blocks of k, written and added") {
+TEST_CASE(
+    "gemm with a bias, written or added, agrees with triple loops for sizes around blocks of k") {
   check_blocks_of_k<float>();
   check_blocks_of_k<double>();
 }

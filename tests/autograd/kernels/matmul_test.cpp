@@ -48,7 +48,7 @@ TEST_CASE("OpenBLAS products on Tapestry's threads do not start OpenBLAS threads
   CHECK(count_threads() == threads);
 }
 
-TEST_CASE("matrix products of OpenBLAS and of Tapestry agree to rounding") {
+TEST_CASE("matrix products of OpenBLAS and of Tapestry agree up to rounding") {
   const MatmulBefore before;
   const RandomStream random(3);
   const Tensor a = random_normal({70, 130}, random.at(0)),

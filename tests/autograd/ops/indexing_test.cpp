@@ -97,7 +97,8 @@ TEST_CASE("index_select and gather of large tensors agree with loops") {
   }
 }
 
-TEST_CASE("index_select and gather reject invalid indices and shapes, with the position") {
+TEST_CASE(
+    "index_select and gather reject invalid indices, naming their position, and invalid shapes") {
   const Tensor x = zeros({2, 3});
   check_error<ValueError>("index_select: index (1, 0) is 3|< 3", [&] {
     index_select(x, 1, Ids{{0, 1}, {3, 2}});

@@ -101,7 +101,8 @@ TEST_CASE("matmul broadcasts stacks of matrices, in forward and backward") {
   }
 }
 
-TEST_CASE("the gradients of matmul agree with finite differences, transposed and batched") {
+TEST_CASE(
+    "the gradients of matmul agree with finite differences for transposed and batched operands") {
   for (const bool ta : {false, true}) {
     for (const bool tb : {false, true}) {
       const MatmulOptions options{.transpose_a = ta, .transpose_b = tb, .scale = 0.7};

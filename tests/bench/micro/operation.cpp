@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t chain = 1000;
 
-/// Adds a benchmark of `chain` operations in a row; "each" is the time of one operation.
+/// Adds a benchmark of `chain` consecutive operations. The counter "each" is the time of one
+/// operation.
 template <class Body>
 void add_chain(const std::string& name, Body body) {
   const auto run = [body](benchmark::State& state) {
