@@ -15,9 +15,9 @@ struct ChrfOptions {
   std::size_t char_order = 6;  ///< maximum order of character n-grams, >= 1
   std::size_t word_order = 0;  ///< maximum order of word n-grams
   unsigned beta = 2;           ///< weight of recall relative to precision
-  bool lowercase = false;      ///< ignores case
-  bool whitespace = false;     ///< keeps white space in character n-grams
-  bool eps_smoothing = false;  ///< uses 1e-16 for undefined values instead of leaving out orders
+  bool lowercase = false;      ///< whether to ignore case
+  bool whitespace = false;     ///< whether to keep white space in character n-grams
+  bool eps_smoothing = false;  ///< whether to use 1e-16 for undefined values
 };
 
 /// chrF [1] and chrF++ [2] as sacreBLEU computes them:

@@ -87,7 +87,7 @@ std::vector<CorpusText> list_texts(const std::string& key, const FileList& files
                                    const std::filesystem::path& base, const TextContent& content);
 
 /// A uniform random sample of the sentences of a text, for learning subwords from a text that may
-/// be larger than memory. Keeps all sentences if they fit. Deterministic.
+/// be larger than memory. Keeps all sentences if they fit. The sample is deterministic.
 ///
 /// Each sentence gets a random number, and the sentences with the smallest numbers that fit are
 /// kept ("bottom-k" sampling). A sentence that is larger than the limit is left out.

@@ -18,8 +18,8 @@
 namespace tapestry {
 
 /// Collects images from two arrays, `images` of shape (n, height, width) or (n, height, width,
-/// channels) and `labels` of shape (n). The arrays may be untrusted: memory is allocated for added
-/// images only, not for the claimed shapes.
+/// channels) and `labels` of shape (n). The arrays may be untrusted: memory is allocated only for
+/// images that are added, not for the claimed shapes.
 class ImageArrays {
  public:
   /// The file names of both arrays, for messages; they may be equal.
@@ -37,7 +37,7 @@ class ImageArrays {
   std::size_t size() const { return size_; }      ///< number of images, at least 1
   std::size_t values() const { return values_; }  ///< values per image: height x width x channels
 
-  /// throws  MemoryError if `bytes` bytes for each value of each image are not available
+  /// throws  MemoryError if memory for `bytes` bytes per value is not available
   void require_bytes_per_value(std::size_t bytes) const;
 
   /// Adds the next image with its label; its pixels are set later.

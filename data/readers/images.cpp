@@ -68,7 +68,7 @@ const OtherSeparator* find_other_separator(std::string_view line, std::size_t ex
   return nullptr;
 }
 
-/// Splits a line into `expected` fields; `meaning` describes them in the error.
+/// Splits a line into `expected` fields; `meaning` describes the fields in the error.
 std::vector<std::string> required_fields(std::string_view line, std::size_t expected,
                                          const std::string& meaning, const std::string& place,
                                          const char* hint) {
@@ -126,7 +126,7 @@ LabelledImage parse_labelled(std::size_t line, std::string_view text, const std:
   return image;
 }
 
-/// Whether a line is a heading: no field is a number, and only the first may be empty. Tables
+/// Whether a line is a heading: no field is a number, and only the first field may be empty. Tables
 /// written by pandas have an empty name above their row numbers.
 ///
 /// expected  number of fields of an image
@@ -138,7 +138,7 @@ bool is_heading(std::string_view line, std::size_t expected) {
          (expected == 1 || fields->size() > 1);
 }
 
-/// Rejects a table whose heading names the label in the first column, as many files of MNIST do.
+/// Rejects a table whose heading names the label in the first column, like many files of MNIST.
 void require_label_at_end(std::string_view heading, const std::string& place) {
   const auto fields = split_csv_line(heading);
   const auto is_label = [](const std::string& name) {

@@ -57,9 +57,9 @@ struct ImageFile {
 
 /// Loads a corpus of images. The classes are the labels of the training images, or `classes` for a
 /// trained model. With `classes`, the training file is optional: without it, the training set and
-/// the sets held out of it are empty. Paths are relative to `base`. Files with names ending in
-/// .npy are read by read_npy_images(), files ending in .h5 or .hdf5 by read_hdf5_images(), all
-/// others as CSV tables:
+/// the sets held out of it are empty. Paths are relative to `base`. Files with names ending in .npy
+/// are read by read_npy_images(), files with names ending in .h5 or .hdf5 by read_hdf5_images(),
+/// and all other files as CSV tables:
 ///
 ///   one image per line, split by split_csv_line(): the values of all pixels, row by row from the
 ///   top left, with the channels of a pixel next to each other, then the label. Blank lines are

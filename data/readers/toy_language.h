@@ -92,8 +92,8 @@ struct Sentence {
 
 /// The French sentence: le petit chien noir ne mange pas souvent la poire dans le jardin.
 ///
-///   noun phrase  determiner, adjective before the noun, noun, adjectives after it; all agree with
-///                the noun in gender and number
+///   noun phrase  determiner, adjective before the noun, noun, adjectives after the noun; all agree
+///                with the noun in gender and number
 ///   sentence     subject, ne, pronoun, verb (agrees in number), pas, adverb, object, place
 Tokens french(const Sentence& sentence);
 

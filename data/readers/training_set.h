@@ -113,8 +113,8 @@ class FirstPassBadLines {
   /// lines.
   void add(const BadLines& bad, std::size_t total, std::size_t left);
 
-  /// Rejects the lines before the second pass. Call it before a slow step between the passes, and
-  /// after a step fails, because bad lines may be the reason.
+  /// Rejects the lines before the second pass. Call this function before a slow step between the
+  /// passes, and after a step fails, because bad lines may be the reason.
   ///
   /// throws  with OnBadLine::stop, the DataError of BadLines for the first file with bad lines
   void reject_any() const;

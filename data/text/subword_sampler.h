@@ -29,7 +29,7 @@ class SubwordSampler {
   SubwordSampler(const Vocabulary& vocabulary, const SubwordSampling& sampling);
 
   /// The ids of a random segmentation of the text of `ids`. Depends only on `ids` and `random`.
-  /// Several threads may call it at the same time.
+  /// Several threads may call this function at the same time.
   std::vector<std::int32_t> operator()(std::span<const std::int32_t> ids,
                                        RandomDraws& random) const;
 

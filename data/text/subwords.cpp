@@ -120,7 +120,7 @@ class Sentences : public sentencepiece::SentenceIterator {
 constexpr std::array<const char*, 5> normalization_names = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf",
                                                             "nfkc_cf", "identity"};
 
-/// The number after `words` in a message; nullopt if the message does not contain them.
+/// The number after `words` in a message; nullopt if the message does not contain `words`.
 std::optional<std::size_t> number_after(std::string_view message, std::string_view words) {
   const std::size_t found = message.find(words);
   if (found == std::string_view::npos) return std::nullopt;

@@ -81,8 +81,8 @@ class SubwordModel {
   /// The parsed model, with its pieces in the order of the file.
   const SentencePieceModel& model() const { return model_; }
 
-  /// Returns the most probable segmentation of a normalized text without line ends; characters
-  /// without a piece become "<unk>". Empty if nothing remains after normalization.
+  /// Normalizes a text without line ends and returns its most probable segmentation; characters
+  /// without a piece become "<unk>". The result is empty if nothing remains after normalization.
   ///
   /// throws  DataError if the model is inconsistent, like join().
   Tokens split(std::string_view text) const;

@@ -366,7 +366,7 @@ TEST_CASE("retain_grad keeps the gradient of an output, and no other gradient") 
   h.retain_grad();
   const Tensor loss = h * h + 2.0 * h + other;
   tape.backward(loss);
-  check_values(h.grad(), {20.0});  // 2 h + 2
+  check_values(h.grad(), {20.0});  // d loss / dh = 2 h + 2
   check_values(x.grad(), {120.0});
   CHECK_FALSE(other.grad().defined());
   CHECK_FALSE(loss.grad().defined());

@@ -24,8 +24,8 @@ struct Result {
   double calls_of_new = 0.0;
 };
 
-/// Times `steps` >= 1 training steps after a warm-up, on the threads of the kernels, with
-/// products of OpenBLAS before, between and after them for comparison.
+/// Times `steps` >= 1 training steps after a warm-up, on the threads of the kernels. Runs products
+/// of OpenBLAS before, between and after the steps for comparison.
 Result measure(const Problem& problem, std::size_t steps);
 
 /// Profile of `steps` training steps, after the same warm-up.

@@ -101,7 +101,7 @@ std::size_t number_of_steps(const std::string& line) {
   return number;
 }
 
-/// Runs the steps; returns their times, separated by spaces.
+/// Runs the steps and returns their times, separated by spaces.
 std::string timed(TrainingStep& step, std::size_t number) {
   std::string times;
   for (std::size_t i = 0; i < number; ++i) {

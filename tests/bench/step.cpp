@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t seed = 1;
 
-/// Reproducible ids of words, different for each `what`.
+/// Reproducible ids of words, which differ for each `what`.
 Ids random_ids(const Problem& p, std::string_view what) {
   Ids ids(Shape{p.batch, p.length});
   const RandomStream random = RandomStream(seed).named(what);

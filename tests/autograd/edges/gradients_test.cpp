@@ -225,8 +225,8 @@ Run run(const OperationCase& operation, const Operands& operands, const Tensor& 
   return result;
 }
 
-/// Checks an operation on every range of rows, and that the contributions of the ranges to the
-/// gradients of operands without rows add up.
+/// Checks an operation on every range of rows. Also checks that the contributions of the ranges to
+/// the gradients of operands without rows add up.
 void check_parts(const OperationCase& operation) {
   const Operands operands = operands_of(operation, DType::float64);
   const Tensor dy = upstream_of(operation.run(operands));

@@ -23,7 +23,7 @@ namespace {
 
 constexpr Guard sides[] = {Guard::back, Guard::front};
 
-/// True if reading the byte causes a segmentation fault, tried in a child process.
+/// Reads the byte in a child process and returns whether this causes a segmentation fault.
 bool faults(const std::byte* address) {
   const pid_t child = ::fork();
   REQUIRE(child >= 0);

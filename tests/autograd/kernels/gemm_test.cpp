@@ -280,8 +280,8 @@ TEST_CASE("gemm_serial works inside the pieces of parallel_for") {
 /// vectors; blocks have 256 elements along k and the rows of 16 tiles.
 namespace {
 
-/// Checks all functions for matrix products and all transpositions, first written to dense rows,
-/// then scaled, with a bias and added to rows with gaps.
+/// Checks all functions for matrix products and all transpositions. Products are first written to
+/// dense rows, then scaled, with a bias, and added to rows with gaps.
 template <class T>
 void check_own(std::size_t m, std::size_t n, std::size_t k) {
   for (const Gemm<T> product : own_products<T>) {

@@ -287,7 +287,7 @@ TEST_CASE("a score of +inf gives NaN only to the queries that may attend to its 
 
 TEST_CASE(
     "float32 gradients of attention are close to float64 even if scores are in the thousands") {
-  // All keys have one large common coordinate: scores are far from 0, and weights nearly equal.
+  // All keys have one large common coordinate: scores are far from 0, and weights are nearly equal.
   const auto leaf = [](std::uint64_t seed, double shared) {
     Tensor x = random_leaf({1, 6, 4}, seed);
     for (std::size_t row = 0; row < 6; ++row) x.mutable_values<double>()[row * 4] = shared;

@@ -145,7 +145,8 @@ TEST_CASE("attention and its gradients are equal to a composition of small opera
       {5, 5, {.num_heads = 2, .mask = AttentionMask::keep(2, 5, 5, keep)}},
       {5, 5, {.num_heads = 2, .mask = AttentionMask::padding({0, 3}), .scale = 0.3}},
       {2, 21, {.num_heads = 3, .mask = AttentionMask::padding({21, 18}), .alibi = true}},
-      // Several tiles: weights recomputed in backward; saved weights; a first tile without keys.
+      // Several tiles: with weights that backward recomputes, with saved weights, and with a first
+      // tile without keys.
       {130,
        70,
        {.num_heads = 2, .mask = AttentionMask::padding({70, 63}) & AttentionMask::window(50)}},
@@ -240,7 +241,7 @@ TEST_CASE("attention dropout keeps the mean at rates near 1, and backward drops 
 
 TEST_CASE("attention dropout differs for each query, head, sentence and length") {
   constexpr std::size_t batch = 2, n_q = 130, n_k = 32, heads = 2, short_length = 16;
-  // Every head's values are the unit matrix: its output is its dropped weights.
+  // The values of every head are the unit matrix, so its output is the weights after dropout.
   std::vector<double> units(batch * n_k * heads * n_k, 0.0);
   for (std::size_t i = 0; i < batch * n_k * heads; ++i) units[i * n_k + i / heads % n_k] = 1.0;
   const Tensor v = Tensor::from({batch, n_k, heads * n_k}, units, DType::float32);

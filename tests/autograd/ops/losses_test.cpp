@@ -197,8 +197,8 @@ TEST_CASE("cross_entropy and accuracy reject targets and shapes that do not fit"
 
 TEST_CASE("accuracy is the fraction of targets that have the largest logit of their row") {
   for (const DType dtype : dtypes) {
-    const Tensor logits =
-        Tensor::from({2, 2, 3}, {1, 2, 0, 5, 5, 4, -inf, -1, -2, 0, 1, 3}, dtype);  // 1 0 1 2
+    // The first largest logits of the rows are at 1, 0, 1 and 2.
+    const Tensor logits = Tensor::from({2, 2, 3}, {1, 2, 0, 5, 5, 4, -inf, -1, -2, 0, 1, 3}, dtype);
     CHECK(accuracy(logits, Ids{{1, 0}, {1, 2}}) == 1.0);
     CHECK(accuracy(logits, Ids{{1, 1}, {0, 2}}) == 0.5);  // the first of equal maxima
     CHECK(accuracy(logits, Ids{{0, 1}, {0, 0}}) == 0.0);
