@@ -44,9 +44,9 @@ std::string token_name(const std::string& piece) {
 /// model, for example if its normalization loses characters.
 void require(const sentencepiece::util::Status& status) {
   if (status.ok()) return;
-  throw DataError(
-      fmt::format("SentencePiece cannot use the subword model: {}", escaped(status.ToString())),
-      "use a different .model file: this file is damaged");
+  throw DataError(fmt::format("subword model: SentencePiece cannot use this model: {}",
+                              escaped(status.ToString())),
+                  "use a different .model file: this file is damaged");
 }
 
 constexpr std::size_t no_token = static_cast<std::size_t>(-1);
