@@ -53,7 +53,7 @@ class KeyValueCache {
  private:
   Tensor keys_, values_;
   std::size_t length_ = 0;
-  bool owned_ = false;  // no other handle refers to the memory of the tensors
+  bool owned_ = false;  // whether no other handle refers to the memory of the tensors
 };
 
 /// The score of a query q and a key k of one head: <k, q> / sqrt(d_head) [1]; <k, q>;
@@ -92,8 +92,8 @@ enum class AttentionKind {
 ///     Length Extrapolation".
 struct MultiHeadAttentionOptions {
   AttentionKind kind = AttentionKind::multi_head;  ///< whether attention has parameters
-  std::size_t num_heads = 8;                       ///< >= 1; divides d_model if d_head is 0
-  std::size_t d_head = 0;                          ///< width of a head; 0: d_model / num_heads
+  std::size_t num_heads = 8;  ///< number of heads, >= 1; divides d_model if d_head is 0
+  std::size_t d_head = 0;     ///< width of a head; 0: d_model / num_heads
   AttentionScore score = AttentionScore::scaled_dot_product;  ///< score of a query and a key
   double dropout = 0.0;    ///< dropout rate of the attention weights, in [0, 1]
   std::size_t window = 0;  ///< maximum distance between query and key, in tokens; 0: any

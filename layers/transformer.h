@@ -31,14 +31,14 @@ enum class TiedEmbeddings {
 ///
 /// Layers have their own options; the functions below derive them.
 struct TransformerOptions {
-  std::size_t d_model = 128;                                  ///< width of every token vector
-  std::size_t num_heads = 4;                                  ///< heads of every attention, >= 1
+  std::size_t d_model = 128;  ///< width of every token vector
+  std::size_t num_heads = 4;  ///< number of heads of every attention, >= 1
   AttentionKind attention = AttentionKind::multi_head;        ///< whether attention has parameters
   AttentionScore score = AttentionScore::scaled_dot_product;  ///< score of a query and a key
   std::size_t d_head = 0;  ///< width of a head; 0: d_model / num_heads, which must be an integer
   std::size_t window = 0;  ///< maximum distance between query and key; 0: any
-  std::size_t num_encoder_layers = 2;  ///< layers of the encoder
-  std::size_t num_decoder_layers = 2;  ///< layers of the decoder, and of a language model
+  std::size_t num_encoder_layers = 2;  ///< number of encoder layers
+  std::size_t num_decoder_layers = 2;  ///< number of layers of the decoder, and of a language model
   std::size_t d_ff = 512;              ///< hidden width of a feed-forward block
   double dropout = 0.1;                ///< dropout rate in [0, 1); default of the next four rates
   std::optional<double> embedding_dropout = {};   ///< dropout rate of embeddings with positions

@@ -30,7 +30,7 @@ struct OptimizerOptions {
   double beta1 = 0.9;                        ///< adam, adamw: decay of the first moment, in [0, 1)
   double beta2 = 0.999;                      ///< adam, adamw: decay of the second moment, in [0, 1)
   double epsilon = 1e-8;                     ///< adam, adamw: added to sqrt(v), > 0
-  double weight_decay = 0.0;                 ///< >= 0; adamw: decoupled, not for biases and norms
+  double weight_decay = 0.0;  ///< weight decay, >= 0; adamw: decoupled, not for biases and norms
 };
 
 /// Throws ValueError for the first field outside its range. The error names the field, its value
@@ -54,7 +54,7 @@ struct ElementRange {
 /// Parameters that are in no group have factor 1 and the weight decay of the options. If several
 /// groups contain a parameter, the group with the longest path applies.
 struct ParameterGroup {
-  std::string path;  ///< name of a parameter, or path of a layer: all parameters below it
+  std::string path;  ///< name of a parameter, or path of a layer for all parameters below it
   double learning_rate_factor = 1.0;     ///< >= 0; multiplies the learning rate of every step
   std::optional<double> weight_decay{};  ///< replaces OptimizerOptions::weight_decay; >= 0
 };

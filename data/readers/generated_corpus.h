@@ -15,8 +15,8 @@ namespace tapestry {
 /// The sizes and the seed of a generated corpus.
 struct GeneratedOptions {
   std::size_t train_size = 20000;      ///< number of training sequences
-  std::size_t validation_size = 1000;  ///< number of validation sequences, all different
-  std::size_t test_size = 1000;        ///< number of test sequences, all different
+  std::size_t validation_size = 1000;  ///< number of validation sequences, all distinct
+  std::size_t test_size = 1000;        ///< number of test sequences, all distinct
   std::uint64_t seed = 1;              ///< seed of the generated sequences
 };
 

@@ -28,8 +28,8 @@ struct ImageOptions {
 
 /// The number of training images to hold out for each set that has no file.
 struct HeldOutImages {
-  std::size_t validation;  ///< for the validation set
-  std::size_t test;        ///< for the test set
+  std::size_t validation;  ///< number of images for the validation set
+  std::size_t test;        ///< number of images for the test set
 };
 
 /// An image with the name of its class.

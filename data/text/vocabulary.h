@@ -137,7 +137,7 @@ struct SubwordOptions {
   std::size_t vocabulary_size = 8000;  ///< number of ids, including special symbols and bytes, >= 5
   double character_coverage = 0.9995;  ///< share of characters with a piece, in [0.98, 1]
   bool byte_fallback = false;  ///< characters without a piece become UTF-8 bytes, not `<unk>`
-  /// Applied before the text is divided.
+  /// Normalization that is applied before the text is divided.
   TextNormalization normalization = TextNormalization::nmt_nfkc;
   std::string file{};          ///< for SubwordKind::file: a .model file of SentencePiece
   std::string target_file{};   ///< .model file of a separate target vocabulary
@@ -149,7 +149,7 @@ struct WordOptions {
   bool lowercase = false;          ///< whether letters become lower case
   std::size_t min_frequency = 1;   ///< words with a smaller count become `<unk>`; >= 1
   std::size_t max_vocabulary = 0;  ///< maximum number of words per language; 0 for no limit
-  SubwordOptions subwords{};       ///< subwords instead of words
+  SubwordOptions subwords{};       ///< options of subwords, which replace words
 };
 
 /// Counts the words of sentences and makes a vocabulary of the frequent words.

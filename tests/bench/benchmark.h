@@ -16,8 +16,8 @@ struct Result {
   std::size_t threads = 0;
   double seconds = 0.0;                ///< time of a step, 10th percentile
   double tokens_per_second = 0.0;      ///< target tokens per second
-  double flops_per_second = 0.0;       ///< see flops_per_step()
-  double peak_flops_per_second = 0.0;  ///< see GemmPeak
+  double flops_per_second = 0.0;       ///< FLOP/s of the steps, see flops_per_step()
+  double peak_flops_per_second = 0.0;  ///< FLOP/s of matrix products, see GemmPeak
   std::uint64_t peak_memory = 0;       ///< of the whole process, in bytes
   double page_faults = 0.0;            ///< per step, like the fields below
   double pool_allocations = 0.0;

@@ -244,7 +244,7 @@ TEST_CASE("gemm is bit-identical on any number of threads") {
 }
 
 TEST_CASE("the bits of an element of a gemm result do not depend on the other rows and columns") {
-  if (matmul_in_use() == Matmul::openblas) return;  // its bits depend on the number of rows
+  if (matmul_in_use() == Matmul::openblas) return;  // its rounding depends on the number of rows
   constexpr std::size_t m = 97, n = 131, k = 530;
   for (const bool transposed : {false, true}) {
     const Matrix<float> a(m, k, transposed, 3, 1.0);
@@ -369,7 +369,7 @@ TEST_CASE(
 }
 
 TEST_CASE("gemm is bit-identical with a right operand that was packed beforehand") {
-  if (sizeof(Vec<float>) < 32) return;  // BLAS computes the product; its bits may differ
+  if (sizeof(Vec<float>) < 32) return;  // BLAS computes the product and may round differently
   for (const std::size_t m : {1, 36, 37, 200}) {
     for (const bool transposed : {false, true}) {
       CAPTURE(m);
