@@ -6,10 +6,10 @@
 #   tests/coverage.sh readers     only the unit tests of data/ and train/; lines and branches of the
 #                                 readers of checkpoints, configs and data
 #
-# Exits with 1 if less than 95 % of the lines of autograd/ or of layers/ are reached, or less than
-# all lines or 95 % of the branches of the readers.
+# Exits with 1 unless the tests reach 95 % of the lines of autograd/ and of layers/, and all lines
+# and 95 % of the branches of the readers.
 #
-# Counts the branches in the source only: not the branches that the compiler adds for calls that may
+# Counts only branches in the source, not branches that the compiler adds for calls that may
 # throw, nor unreachable ones.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -37,14 +37,16 @@ ctest --preset coverage "${tests[@]}"
 gcovr --root . --object-directory "$build" --filter '(autograd|layers|optim|data|train)/' \
   --exclude-throw-branches --exclude-unreachable-branches --json "$counts" "$build"
 
-# reached FILTER GCOVR_OPTION...: gcovr's summary of the files that match; fails if gcovr fails.
+# reached FILTER GCOVR_OPTION...: prints gcovr's summary of the matching files; fails if gcovr
+# fails.
 # gcovr deletes the file of --output before it writes, so the file must never be a device.
 reached() {
   gcovr --root . --add-tracefile "$counts" --filter "$1" "${@:2}" --print-summary \
     --output "$build/summary.txt" 2>"$build/gcovr.log"
 }
 
-# percent FOLDER [MINIMUM]: line coverage of a folder with subfolders; fails below the minimum.
+# percent FOLDER [MINIMUM]: prints the line coverage of a folder and its subfolders; fails if it is
+# below MINIMUM.
 percent() {
   local status=0 summary
   summary=$(reached "$1/" --fail-under-line "${2:-0}") || status=$?
@@ -52,7 +54,7 @@ percent() {
   return "$status"
 }
 
-# missed FILTER [GCOVR_OPTION]: the files with lines or branches that are not reached.
+# missed FILTER [GCOVR_OPTION]: prints the files with unreached lines or branches.
 missed() {
   gcovr --root . --add-tracefile "$counts" --filter "$1" --txt "${@:2}" |
     awk '/\.(h|cpp) / && NF > 4'

@@ -39,7 +39,7 @@ POOLED = {"pooling": ["class_token", "mean"]}
 GENERATED = {"train_size": "40", "validation_size": "0", "test_size": "0"}
 IMAGES = {"task": "images", "train_images": "images.csv", "image_height": "4", "image_width": "4",
           "pixel_maximum": "9", "validation_size": "0", "test_size": "0"}
-# The section `data` and the choices of each value of model.kind; write_files() writes the files.
+# The section `data` and the choices for each model.kind; write_files() writes the data files.
 KINDS = {
     "seq2seq": ({"task": "reverse"} | GENERATED, TOKENS | {"num_encoder_layers": ["1", "2"]}),
     "language_model": ({"task": "toy_sentences"} | GENERATED, TOKENS),

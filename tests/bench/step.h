@@ -15,7 +15,7 @@
 
 namespace tapestry::bench {
 
-/// Random ids without padding.
+/// Random token ids, none of which is the padding id.
 struct Batch {
   explicit Batch(const Problem& problem);
 
@@ -24,7 +24,7 @@ struct Batch {
   Ids labels;         ///< (rows, length), expected output
 };
 
-/// A problem's model in float32, encoder-decoder or decoder-only, its batch and its optimizer.
+/// A problem's float32 model (encoder-decoder or decoder-only), its batch and its optimizer.
 /// Trains repeatedly on the same batch.
 class TrainingStep {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Times one whole training step of a named model, or serves compare_pytorch.py.
+// Times one whole training step of a named model, or runs training steps for compare_pytorch.py.
 
 #include <fmt/format.h>
 
@@ -24,7 +24,7 @@ struct Arguments {
   std::string served_directory;
 };
 
-/// Adds the options of the command line; parsing sets `arguments`.
+/// Adds the command-line options; parsing stores their values in `arguments`.
 void declare(CLI::App& app, Arguments& arguments) {
   app.add_option("problem", arguments.problem, "A name of --list")->required();
   app.add_option("--threads", arguments.threads, "0 takes all cores")->capture_default_str();

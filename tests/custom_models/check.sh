@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Tests the commands of a user's program with custom models: check.sh PROGRAM
-# Trains, evaluates and applies a custom version of each kind that answers lines; checks the
+# Trains, evaluates and applies a custom version of each model kind that answers input lines; checks
+# the
 # messages about faulty models and registrations, and the name of the program in help and scripts.
 set -euo pipefail
 program=$1
@@ -15,7 +16,7 @@ fail() {
   exit 1
 }
 
-# config NAME TASK-LINES...: NAME.yaml with a tiny model of kind NAME
+# config NAME TASK-LINES...: writes NAME.yaml with a tiny model of kind NAME
 config() {
   local kind=$1
   shift
@@ -23,7 +24,7 @@ config() {
     'train: {steps: 3, batch_size: 4, threads: 1, validate_every: 3, save_every: 3}' >"$kind.yaml"
 }
 
-# expect CODE TEXT ARGUMENTS...: the program ends with CODE and prints TEXT
+# expect CODE TEXT ARGUMENTS...: checks that the program exits with CODE and prints TEXT
 expect() {
   local code=$1 text=$2 found=0
   shift 2
@@ -75,7 +76,7 @@ answer my_tagger tag 'le chat'
 expect 2 "of kind my_classifier, expected language_model, my_language_model" generate run-my_classifier
 expect 2 "of kind my_tagger, expected seq2seq, my_seq2seq or attentive" translate run-my_tagger
 
-# A model with attention: all checks pass, including padding, and its weights are shown.
+# A model with attention passes all checks, including padding, and its attention weights are shown.
 config attentive 'task: toy_translation' "${sizes[@]}"
 # After a few steps of training, only the gradients are certain.
 "$program" check attentive.yaml model.num_heads=2 >printed 2>&1 || true
@@ -91,7 +92,7 @@ expect 0 "next: $name evaluate run" train attentive.yaml model.num_heads=2 train
 expect 0 'done: 6 steps' train --resume run train.steps=6
 expect 0 'cross, head 1' attention run
 expect 0 loss evaluate run
-# Recordings and reports support a layer whose tokens are unknown and vary in number.
+# Recordings and reports support an attention layer of unknown tokens, whose number varies.
 for ((i = 0; i < 10; ++i)); do echo 'le chat'; echo 'le chat dort ici'; done >source.txt
 for ((i = 0; i < 10; ++i)); do echo 'the cat sleeps'; echo 'the'; done >target.txt
 config attentive 'task: parallel_text' 'train_source: source.txt' 'train_target: target.txt' \

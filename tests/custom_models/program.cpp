@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A user's program for check.sh, with custom models like every built-in kind and faulty models.
+// A user's program for check.sh, with a custom model for each built-in kind, and with faulty
+// models.
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
@@ -147,7 +148,7 @@ class Wrong : public Network {
 };
 
 /// A language model whose logits are finite only at the parameter values of its first call, so that
-/// no finite difference of it exists.
+/// finite differences cannot be computed.
 class Isolated : public Network {
  public:
   Isolated(const Scope& scope, const Config& config, const NetworkSizes& sizes)
@@ -224,7 +225,7 @@ Corpus load_bits(const DataOptions& options, const FixedVocabularies*) {
   return corpus;
 }
 
-/// A task with custom data: are there more ones than zeros?
+/// A task with custom data: whether a sequence has more ones than zeros.
 class Majority : public Task {
  public:
   const ConfigKind& kind() const override { return kind_; }

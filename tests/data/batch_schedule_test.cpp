@@ -60,7 +60,7 @@ std::vector<Shape> batch_shapes(const std::vector<Example>& pairs,
   return shapes;
 }
 
-/// Lengths in an epoch: `pairs` with 0 to 9 more random tokens on each side.
+/// The lengths of `pairs` in an epoch, with 0 to 9 additional tokens on each side.
 LengthsInEpoch longer_in_epoch(const std::vector<Example>& pairs) {
   return [&pairs](std::size_t example, std::uint64_t epoch) {
     RandomDraws random(epoch, DrawPurpose::subword_segmentation, example);
@@ -123,7 +123,7 @@ TEST_CASE("an epoch contains every pair once, and all batches except one are ful
   }
 }
 
-TEST_CASE("the order depends only on seed and epoch") {
+TEST_CASE("the order of batches depends only on seed and epoch") {
   const std::vector<Example> pairs = random_pairs(500);
   const auto check = [&](const auto& make) {
     BatchSchedule walked = make(1), jumped = make(1), other_seed = make(2);
@@ -146,7 +146,8 @@ TEST_CASE("at() returns the batch of a position, and after() continues with the 
   CHECK(&schedule.at({0, 1}) == first + 1);  // the batches of an epoch are cached
 }
 
-TEST_CASE("schedules without examples, batch size or room for the longest example are rejected") {
+TEST_CASE(
+    "schedules without examples, with batch size 0 or below the longest example are rejected") {
   const std::vector<Example> pairs = pairs_of_lengths({3, 6, 2});
   CHECK_THROWS_AS(BatchSchedule({}, 1, 1), std::invalid_argument);
   CHECK_THROWS_AS(BatchSchedule(pairs, 0, 1), std::invalid_argument);
@@ -207,8 +208,8 @@ TEST_CASE(
   CHECK(padding_share(mixed.epoch(0), pairs) > 0.3);
   for (BatchSchedule& schedule : schedules) {
     const std::vector<BatchIndices> first = schedule.epoch(0), second = schedule.epoch(1);
-    // 22 % without sorting by the difference of the sides, since the lengths of the sides are
-    // independent.
+    // Without sorting by the difference between the sides, the share would be 22 %, since the
+    // lengths of the sides are independent.
     CHECK(padding_share(first, pairs) < 0.12);
     CHECK(share_of_rises(pairs, first) > 1.0 / 3);
     CHECK(share_of_rises(pairs, first) < 2.0 / 3);
@@ -262,7 +263,7 @@ TEST_CASE(
   CHECK(batches_at(mixed, 1) == mixed.epoch(1));
 }
 
-TEST_CASE("lengths in an epoch are computed for one group at a time, and again after an error") {
+TEST_CASE("lengths in an epoch are computed one group at a time, and recomputed after an error") {
   const std::vector<Example> pairs = random_pairs(1000);
   std::size_t calls = 0, fail_at = 250;
   const auto in_epoch = [&](std::size_t example, std::uint64_t) -> ExampleLengths {
@@ -276,7 +277,7 @@ TEST_CASE("lengths in an epoch are computed for one group at a time, and again a
   CHECK(calls == 250 + 400);
   for (const std::size_t batch : {0, 99}) schedule.at({0, batch});
   CHECK(calls == 250 + 400);
-  schedule.at({0, 249});  // batch 249 is in the last group, of 50 batches
+  schedule.at({0, 249});  // the last group has 50 batches, up to batch 249
   CHECK(calls == 250 + 600);
   schedule.at({1, 249});
   CHECK(calls == 250 + 800);
@@ -297,7 +298,7 @@ TEST_CASE("lengths in an epoch are computed for one group at a time, and again a
   CHECK(calls == 250 + 800 + 1000);
 }
 
-TEST_CASE("the sizes of batches are measured with <eos> and the padding of both sides") {
+TEST_CASE("the sizes of batches include <eos> and the padding of both sides") {
   const std::vector<Example> pairs = {{{4, 4}, {4}}, {{4}, {4, 4, 4, 4, 4}}, {{4}, {4, 4}}};
   const BatchStatistics sizes = measure_batches({{0, 1}, {2}}, pairs, pair_rows);
   CHECK(sizes.batches == 2);
@@ -327,7 +328,7 @@ TEST_CASE("evaluation batches contain every pair once, in order of increasing le
         std::vector<BatchIndices>{{3, 0}, {1}});
 }
 
-TEST_CASE("evaluation batches can be limited by their positions on each side") {
+TEST_CASE("evaluation batches can be limited by their number of positions on each side") {
   const std::vector<Example> pairs{{{4, 4}, {4}}, {{4}, {4, 4}},    {{4, 4}, {}},
                                    {{4}, {4}},    {{4, 4, 4}, {4}}, {{4, 4, 4, 4}, {4}}};
   const BatchIndices all{0, 1, 2, 3, 4, 5};
@@ -347,7 +348,7 @@ TEST_CASE("evaluation batches can be limited by their positions on each side") {
   CHECK_THROWS_AS(batches({.source = 99, .target = 99}), std::invalid_argument);
 }
 
-TEST_CASE("the limit of a full batch allows for the longest source and the longest target") {
+TEST_CASE("the limit of a full batch is computed from the longest source and the longest target") {
   const std::vector<Example> pairs{{{4, 4}, {4}}, {{4}, {4, 4, 4}}, {{4}, {}}};
   CHECK(full_batch_limit(pairs, 2, pair_rows) == BatchLimit{.rows = 2, .source = 6, .target = 8});
   CHECK(full_batch_limit(pairs, 64, pair_rows) == BatchLimit{.rows = 3, .source = 9, .target = 12});
@@ -380,7 +381,7 @@ TEST_CASE(
   CHECK(loader.batches_per_epoch() == 3);
   CHECK(loader.epoch(0) == Batches{{0, 1}, {2, 3}, {4}});
   CHECK(loader.epoch(7) == loader.epoch(0));
-  // drop_last drops it only if it is smaller.
+  // drop_last drops the last batch only if it is smaller.
   const DataLoader five(5, {.batch_size = 2, .shuffle = false, .drop_last = true});
   CHECK(five.batches_per_epoch() == 2);
   CHECK(five.epoch(0) == Batches{{0, 1}, {2, 3}});
@@ -397,7 +398,7 @@ TEST_CASE(
     CHECK_FALSE(std::ranges::is_sorted(loader.epoch(epoch)));
   }
   CHECK(loader.epoch(0) != loader.epoch(1));
-  // This is how a run resumes within an epoch.
+  // A run that resumes within an epoch uses this call.
   const Batches whole = loader.epoch(4);
   CHECK(DataLoader(100, options).epoch(4, 10) == Batches(whole.begin() + 10, whole.end()));
   CHECK(DataLoader(100, options).epoch(4, 15).empty());

@@ -123,7 +123,7 @@ TEST_CASE("a batch of images has one row of pixels per image, and no tokens") {
   CHECK(batch.pixels.empty());
 }
 
-TEST_CASE("the longest side of an example is the length of its longer row") {
+TEST_CASE("longest_side() returns the length of the longer row of an example") {
   const Example pair = {{4, 5}, {6, 7, 8, 9}};
   CHECK(longest_side(pair, pair_rows) == 5);
   CHECK(longest_side(Example{{4, 5, 6, 7, 8}, {9}}, pair_rows) == 6);
@@ -133,7 +133,8 @@ TEST_CASE("the longest side of an example is the length of its longer row") {
   CHECK(longest_side(Example{.target = {4}, .pixels = {0.0F, 0.5F, 1.0F}}, class_rows) == 1);
 }
 
-TEST_CASE("fill_batch() of a used batch gives the same batch and reuses its memory") {
+TEST_CASE(
+    "fill_batch() makes the same batch as make_batch() and reuses the memory of a used batch") {
   Batch batch = make_batch(pairs, Sizes{0, 1, 2});
   const std::int32_t* memory = batch.source.data();
   fill_batch(pairs, Sizes{1, 0}, batch);
@@ -258,7 +259,7 @@ TEST_CASE("masking selects <unk> only in a sentence without other words") {
   CHECK(masked.labels.back() == no_label);
 }
 
-TEST_CASE("masking depends on seed, epoch and example, and on nothing else") {
+TEST_CASE("masking depends only on seed, epoch and example") {
   const Ids tokens = sentence(60);
   CHECK(mask(tokens, 3) == mask(tokens, 3));
   CHECK(mask(tokens, 4) != mask(tokens, 3));

@@ -65,7 +65,7 @@ TEST_CASE("the fingerprint depends on the pixels of images and on where each ima
 }
 
 TEST_CASE("the fingerprint of data is the same in every version, so that runs can be resumed") {
-  // XXH3 of the whole corpus in one array, computed by a different program
+  // the XXH3 hash of the whole corpus in one array, computed by a different program
   Corpus corpus = small_corpus();
   corpus.notes.push_back(
       "train: 1 of 3 pairs skipped: both lines are blank");  // not part of the fingerprint

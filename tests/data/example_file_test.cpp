@@ -147,7 +147,7 @@ TEST_CASE(
     CHECK_NOTHROW(ExampleFile(folder / "x", origin, ids));
     CHECK_THROWS_AS(ExampleFile(folder / "x", origin, ids - 1), UnusableExampleFile);
   }
-  write_some(5000, 0);  // 20 MB: enough for releasing pages
+  write_some(5000, 0);  // 20 MB: enough for pages to be released
   const ExampleFile file(folder / "x", origin, ids);
   std::size_t token = 0, others = 0;
   file.for_each([&](const Example& example) {
@@ -162,7 +162,7 @@ TEST_CASE(
   CHECK(others == 0);
 }
 
-TEST_CASE("an example file with any bit changed or any number of bytes cut is rejected") {
+TEST_CASE("an example file is rejected if any bit is changed or any number of bytes is cut off") {
   const TemporaryFolder folder;
   write(folder / "x", some);
   const std::string good = read_bytes(folder / "x");
@@ -205,7 +205,9 @@ TEST_CASE("the content of an example file is checked even if its digest is corre
   CHECK(accepted > 0);  // for example a different valid id
 }
 
-TEST_CASE("an example file is rejected unless its parts add up and divide it where lines restart") {
+TEST_CASE(
+    "an example file is rejected unless its parts contain all examples and begin where line "
+    "numbers restart") {
   const TemporaryFolder folder;
   ExampleFileWriter writer(folder / "x", 10);
   for (const std::size_t line : {1, 2, 3, 1, 2}) writer.add({.source = {4}, .target = {5}}, line);
@@ -282,7 +284,7 @@ TEST_CASE(
       }
       const bool renamed = read_bytes(folder / "x") == after;
       CHECK((renamed || read_bytes(folder / "x") == before));
-      // After the rename, only the folder can fail to be flushed.
+      // After the rename, only flushing the folder can fail.
       CHECK((renamed || !message.empty()));
       CHECK((message.empty() || message.starts_with((folder / "x").string() + ": could not ")));
       if (error == ENOSPC && !message.empty() && !renamed) {

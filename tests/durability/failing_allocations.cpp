@@ -113,7 +113,7 @@ class Continuation {
   Progress progress_;
 };
 
-/// A copy of the run, and an action in it that runs out of memory.
+/// A copy of the run in which an action runs out of memory.
 class Attempt {
  public:
   explicit Attempt(const Scene& scene, const std::filesystem::path& folder)

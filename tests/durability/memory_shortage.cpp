@@ -34,7 +34,7 @@ std::uint64_t failing = 0;
 constexpr std::int64_t no_limit = std::numeric_limits<std::int64_t>::max() / 2;
 std::atomic<std::int64_t> taken = 0;  // bytes allocated and not freed
 std::int64_t limit = no_limit;
-thread_local bool looking = false;  // inside is_inside_hdf5(), which may allocate
+thread_local bool looking = false;  // this thread is in is_inside_hdf5(), which may allocate
 
 std::uintptr_t hdf5_begin = 0, hdf5_end = 0;  // addresses of the code of libhdf5
 

@@ -37,7 +37,7 @@ using Kind = DiskChange::Kind;
 
 // ---- States after a power failure.
 
-/// The number of states after a power failure to check.
+/// The number of states to check after a power failure.
 struct FailureSampling {
   std::size_t random_blocks = 8;       ///< random sets of surviving blocks per file
   std::size_t max_name_states = 1024;  ///< if there are more states of names, checks random states
@@ -307,7 +307,8 @@ class Expectation {
   }
 
  private:
-  /// The save of a checkpoint; null unless it is the last completed save or the interrupted save.
+  /// The save that wrote a checkpoint; null unless it is the last completed or the interrupted
+  /// save.
   const Save* save_of(const NewestCheckpoint& newest) const {
     const auto made = [&](const Save* save) {
       return save != nullptr && save->step == newest.step && save->snapshot == newest.arrays;
@@ -337,7 +338,8 @@ class Expectation {
   const Save* begun_ = nullptr;
 };
 
-/// Checks that a run can continue from these files: it removes leftovers, and the next save works.
+/// Checks that a run can continue from these files: it removes leftover files, and its next save
+/// succeeds.
 std::string judge_continuing(const DiskContent& left, std::uint64_t next_step) {
   SimulatedDisk disk(left);
   RunDirectory directory(run_path, disk);

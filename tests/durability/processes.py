@@ -69,7 +69,7 @@ VISION = "kind: vision_transformer, patch_size: 4, num_encoder_layers: 1, max_le
 CONFIGS = {
     "copy": config(COPY, "num_encoder_layers: 1, num_decoder_layers: 1, max_length: 10",
                    ema_decay=0.9, exact_match_sequences=3),
-    # Several buckets in new runs, one bucket in resumed runs.
+    # New runs use several buckets, and resumed runs use one bucket.
     "buckets": COPY + "model: {d_model: 64, num_heads: 2, d_ff: 512, dropout: 0.2, "
                "num_encoder_layers: 2, num_decoder_layers: 2, max_length: 10}\n" + SCHEDULE +
                train_section(gradient_exchange="bfloat16", bucket_size=0.05),
@@ -268,7 +268,7 @@ def check_fault(options, folder, expected, fault, processes, victim):
     faulty = FaultyRun(options, folder, fault, processes, victim)
     code, said, took = faulty.end()
     hangs = fault == signal.SIGSTOP
-    # Other processes may detect a lost connection before mpirun detects the death.
+    # Other processes may detect a lost connection before mpirun detects that a process has ended.
     codes = {PEER_FAILED} if hangs else {PEER_FAILED, 128 + fault}
     require(code in codes, f"{faulty.name}: exit code {code}, expected one of {codes}: {said}")
     require(not hangs or re.search(rf"tapestry: error: rank {victim} on \S+: no heartbeat", said),

@@ -19,7 +19,8 @@ WARM_UP = 0.1             # fraction of the time; memory may still grow during i
 WINDOW_SECONDS = 2.5      # minimum; a slow disk may be busy with saves for half a second
 MAX_WINDOWS = 10
 FILES_OF_A_SAVE = 3
-# Few rows of metrics: the table grows in memory and in checkpoints, which is not a leak.
+# Logs few rows of metrics, because the table grows in memory and in checkpoints without being a
+# leak.
 ENDLESS = ["train.steps=1000000000", "train.log_every=1000000", "train.validate_every=1000000",
            "train.digest_every=1000000"]
 

@@ -77,9 +77,9 @@ int main() {
       tapestry::gradcheck(network, {{"x", x}, {"w1", w1}, {"w2", w2}});
   std::fputs(to_string(report).c_str(), stdout);
 
-  const bool found =
-      report.first_wrong && report.first_wrong->operation == "broken_rms_norm" &&
-      report.first_wrong->layer_path == "encoder.norm" &&
-      report.count(tapestry::GradcheckVerdict::wrong) == 2;  // x and w1, used before it
+  const bool found = report.first_wrong && report.first_wrong->operation == "broken_rms_norm" &&
+                     report.first_wrong->layer_path == "encoder.norm" &&
+                     report.count(tapestry::GradcheckVerdict::wrong) ==
+                         2;  // x and w1, whose gradients pass through the operation
   return found ? 0 : 1;
 }

@@ -29,7 +29,7 @@ grep -q 'block.slope' gradcheck.log || { cat gradcheck.log; fail "the slope is n
 "$program" inspect runs/bag >inspect.log || fail "inspect fails"
 grep -q 'block' inspect.log || { cat inspect.log; fail "the layer is not listed"; }
 "$program" explain runs/bag "3 pears" --json >explain.json || fail "explain fails"
-# The matmul of mean pooling, the program's operation and the embedding.
+# explain lists the matmul of mean pooling, the program's operation and the embedding.
 for text in '"operation":"matmul"' '"formula":"y = A B"' '"operation":"swish"' \
   '"formula":"yᵢ = W[idᵢ]"'; do
   grep -qF -- "$text" explain.json || fail "explain does not say $text"

@@ -279,7 +279,7 @@ TEST_CASE("too many temporary files are an error") {
   CHECK(files.attempts == 100);
 }
 
-TEST_CASE("a new file deletes the temporary files that ended processes left of the same target") {
+TEST_CASE("a new file deletes the temporary files that ended processes left for its target") {
   const TemporaryFolder folder;
   const auto leave = [&](const std::string& name) { std::ofstream(folder / name) << "half"; };
   const std::string own = ".x.tmp-" + std::to_string(::getpid()) + "-0";
@@ -301,7 +301,7 @@ TEST_CASE("a new file deletes the temporary files that ended processes left of t
   CHECK_FALSE(std::filesystem::exists(folder / own));
 }
 
-TEST_CASE("remove_own_temporaries() deletes the files that are being written, no others") {
+TEST_CASE("remove_own_temporaries() deletes only the files that are being written") {
   const TemporaryFolder folder;
   write(folder / "x", "old");
   std::ofstream(folder / ".x.tmp-y-0");

@@ -33,7 +33,7 @@ TEST_CASE("available memory is the minimum of the machine's memory and all limit
   };
   for (const Row& row : std::vector<Row>{
            {"no limit, in total with swap", {}, 4 * mib, 9 * mib, ""},
-           {"no file of the system", {{meminfo, ""}}, no_memory_limit, no_memory_limit, ""},
+           {"no system files", {{meminfo, ""}}, no_memory_limit, no_memory_limit, ""},
            {"a group of version 2; file caches count as free",
             {{cgroup, "0::/a/b\n"},
              {root + "a/b/memory.max", "3145728\n"},
@@ -64,7 +64,7 @@ TEST_CASE("available memory is the minimum of the machine's memory and all limit
             mib,
             2 * mib,
             group},
-           {"a group with less left than the machine",
+           {"a group with less free memory than the machine",
             {{cgroup, "0::/\n"},
              {root + "memory.max", "6291456\n"},
              {root + "memory.current", "5242880\n"}},
@@ -119,7 +119,9 @@ TEST_CASE("this machine has memory") {
   CHECK(memory.total < no_memory_limit);
 }
 
-TEST_CASE("a need beyond a limit or beyond the machine is rejected with both sizes") {
+TEST_CASE(
+    "more memory than a limit or the machine allows is rejected with the needed and available "
+    "size") {
   const auto error = [](std::uint64_t need, const AvailableMemory& available) -> std::string {
     try {
       require_memory("x.h5: found 9 images", need, "use fewer", available);

@@ -36,7 +36,7 @@ Lines read_lines(std::string_view text) {
   return read_text_file(folder.write("text", text)).lines;
 }
 
-/// The error for a file that another thread changes, which may take several attempts.
+/// The error from reading a file while another thread changes it. This may take several attempts.
 std::string rejection_in_time(const std::filesystem::path& path) {
   for (int attempt = 0; attempt < 1000; ++attempt) {
     try {
@@ -178,7 +178,7 @@ TEST_CASE("a path that is not a readable text file is rejected with its name and
           {at("pipe"), {at("pipe") + special}},
           {at("socket"), {at("socket") + special}},
           {"/dev/zero", {"/dev/zero" + special}},
-          // A regular file, but reading its first page is an input/output error.
+          // A regular file, but reading its first page fails with an input/output error.
           {"/proc/self/mem", {"/proc/self/mem: cannot be read: Input/output error"}},
           {at("large"), {at("large") + ": found 4398046511104 bytes, expected at most "}},
           {at("a\nb\x1B[31m\xFF"), {"/a\\nb\\x1B[31m\\xFF: cannot be read"}},

@@ -94,7 +94,7 @@ TEST_CASE("characters are white space, digits, punctuation or parts of words") {
   check_kind(U"äßéøŁαЖ漢😀\u0301\u0001\u007F\u1FFF\u200B\u2012\u2016", CharacterKind::word);
 }
 
-TEST_CASE("control characters are those of ASCII and Latin-1") {
+TEST_CASE("is_control() is true for the control characters of ASCII and Latin-1") {
   for (const char32_t character : U"\t\n\x1B\x1F\x7F\u0080\u009F") CHECK(is_control(character));
   for (const char32_t character : {U' ', U'~', U'\u00A0', U'ä', U'猫'})
     CHECK(!is_control(character));

@@ -202,9 +202,9 @@ TEST_CASE("chrF++ separates one punctuation mark from each word") {
   const ChrfOptions options{.char_order = 1, .word_order = 2};
   // (hi) there! -> (hi | ) | there | !
   CHECK(chrf_sums(options, {"(hi) there!"}, {{"hi there !"}}) == Sums{10, 8, 8, 4, 3, 2, 3, 2, 1});
-  // "a -> " | a; a single mark stays; non-ASCII marks are part of the word
+  // "a -> " | a; a single mark is not split; non-ASCII marks are part of the word
   CHECK(chrf_sums(options, {"\"a . b。"}, {{"\" a . b 。"}}) == Sums{5, 5, 5, 4, 5, 3, 3, 4, 2});
-  // An order may have no n-grams in the reference. Each sentence counts with its best reference.
+  // The reference may have no n-grams of an order. For each sentence, the best reference counts.
   CHECK(chrf_sums({.char_order = 2}, {"abc"}, {{"a"}}) == Sums{3, 1, 1, 0, 0, 0});
   CHECK(chrf_sums({.char_order = 1}, {"ab", "cd"}, {{"xy", "cde"}, {"abz", "x"}}) == Sums{4, 6, 4});
 }
@@ -250,7 +250,7 @@ class ErrorRate : public TextMetric {
 
 const ErrorRate metric;
 
-/// Statistics of sentences with one word, which is wrong with a given probability.
+/// Statistics of one-word sentences whose word is wrong with a given probability.
 SegmentStatistics words(std::size_t sentences, std::uint64_t wrong_of_100, std::uint64_t stream) {
   SegmentStatistics all(sentences, 2);
   RandomDraws random(5, DrawPurpose::training_example, stream);
@@ -263,7 +263,7 @@ SegmentStatistics words(std::size_t sentences, std::uint64_t wrong_of_100, std::
 
 TEST_CASE("a system compared with itself has the smallest possible p-value") {
   const auto system = words(50, 30, 1);
-  // No difference exceeds the mean of 0: only the +1 of the formula is left.
+  // No difference exceeds the mean of 0, so only the +1 of the formula remains.
   CHECK(paired_bootstrap(metric, system, system, 99).p_value == Approx(0.01));
 }
 

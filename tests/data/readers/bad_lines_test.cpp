@@ -99,7 +99,7 @@ TEST_CASE("bad lines that are skipped are counted in the notes") {
 }
 
 TEST_CASE(
-    "after a first pass, the bad lines of the first file that has any are rejected, or skipped") {
+    "after a first pass, bad lines are rejected with the error of their first file, or skipped") {
   FirstPassBadLines lines(OnBadLine::stop);
   lines.add(bad_lines(0), 3, 3);
   CHECK_NOTHROW(lines.reject_any());
@@ -209,7 +209,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "bad lines are rejected before subwords are learned, and lines that are too long are not "
+    "before subwords are learned, bad lines are rejected, but lines that are too long are not "
     "counted") {
   test::TextFolder<load_labelled_text> text("no\ta b c\nfine\nyes\tx\n");
   text.training.find_too_long = find_too_long;

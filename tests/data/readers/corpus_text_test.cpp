@@ -137,7 +137,7 @@ TEST_CASE("a text sample counts the bytes of its sentences") {
   CHECK(long_ones > 0);
 }
 
-TEST_CASE("a text sample leaves out only a sentence larger than the limit") {
+TEST_CASE("a text sample omits a sentence only if it is larger than the limit") {
   TextSample sample(4 * (overhead + 5));
   sample.add("first");
   sample.add(std::string(1000, 'x'));

@@ -33,7 +33,7 @@ GeneratedOptions sizes(std::size_t train, std::size_t validation, std::size_t te
 
 constexpr GeneratedOptions small{.train_size = 200, .validation_size = 20, .test_size = 20};
 
-/// The different sequences of each part.
+/// The distinct sequences of each part.
 Parts different(const Corpus& corpus, Ids Example::*side) {
   Parts parts;
   std::size_t part = 0;
@@ -58,7 +58,7 @@ void check_held_out(const Corpus& corpus, Ids Example::*side, std::size_t held_o
 
 // ---- Parts
 
-/// One number below 10000 as a sentence, translated to itself.
+/// A sentence of one number below 10000, whose translation is the same number.
 Example draw_number(RandomDraws& random) {
   const Ids source = {static_cast<std::int32_t>(random.below(10000))};
   return {source, source};
@@ -188,8 +188,8 @@ TEST_CASE("lengths and symbols are uniform over their whole ranges") {
     for (const std::int32_t id : pair.source) ++symbols.at(static_cast<std::size_t>(id - 4));
     total += static_cast<int>(pair.source.size());
   }
-  // The count of a length has mean 2000 and standard deviation 39; the count of a symbol has about
-  // 12000 and 98.
+  // The count of a length has mean 2000 and standard deviation 39; the count of a symbol has a mean
+  // of about 12000 and standard deviation 98.
   for (const int count : lengths) CHECK(std::abs(count - 2000) < 200);
   for (const int count : symbols) CHECK(std::abs(count - total / 5) < 500);
 }

@@ -420,7 +420,8 @@ TEST_CASE("arrays of the wrong shape or type are rejected with the found and the
 }
 
 TEST_CASE(
-    "missing arrays, links, groups and arrays in other files are rejected without being read") {
+    "missing arrays, links, groups and arrays stored in other files are rejected before they are "
+    "read") {
   const ArrayFolder arrays;
   arrays.write(put_three);
   const std::string other = arrays.name("other.h5");
@@ -537,7 +538,7 @@ TEST_CASE("compressed images beyond the memory of this machine are rejected befo
   }
 }
 
-TEST_CASE("other files, and truncated HDF5 files, are rejected") {
+TEST_CASE("files of other formats, and truncated HDF5 files, are rejected") {
   const ArrayFolder arrays;
   std::vector<std::byte> truncated = hdf5::file_with(put_three);
   truncated.resize(truncated.size() / 2);

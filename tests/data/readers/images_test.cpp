@@ -31,8 +31,8 @@ TEST_CASE("arrays of more images than fit into memory are rejected before they a
 struct TableFolder : test::ImageFolder {
   TableFolder() : ImageFolder("train.csv") { write("0,255,cat\n51,102,dog\n"); }
 
-  /// Checks that these tables are rejected, and that the errors contain these words. The first of
-  /// the words comes directly after the file name in the message.
+  /// Checks that these tables are rejected, and that the errors contain these words. In the
+  /// message, the first of these words comes directly after the file name.
   void check_rejected_tables(std::vector<test::BadInput> tables) const {
     for (test::BadInput& bad : tables) bad.words[0] = "train.csv:" + bad.words[0];
     check_rejected_files(tables);
@@ -197,7 +197,7 @@ TEST_CASE("non-finite pixels, and labels that are not words, are rejected") {
   images.check_rejected_tables({{"0,1,a\n", {"1:", "\"1\" in field 2", "(1e-300)"}}});
 }
 
-TEST_CASE("images are held out of each class, evenly spread, first for the test set") {
+TEST_CASE("evenly spaced images of each class are held out, first for the test set") {
   CountingFolder images;
   images.held_out.test = 4;
   images.held_out.validation = 4;
@@ -232,7 +232,9 @@ TEST_CASE("holding out all images of a class, or more than exist, is rejected") 
   CHECK(images.load(&known).train.size() == 2);  // a trained model knows both classes
 }
 
-TEST_CASE("with validation and test files, all of their images are used and none are held out") {
+TEST_CASE(
+    "with validation and test files, all their images are used and no training images are held "
+    "out") {
   CountingFolder images;
   images.folder.write("other.csv", "5,b\n6,b\n");
   images.options.validation_images = images.options.test_images = "other.csv";

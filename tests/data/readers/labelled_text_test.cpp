@@ -49,7 +49,7 @@ TEST_CASE("a label, a tab and a sentence become <bos>, the words and the class")
   CHECK(corpus.test.empty());
 }
 
-TEST_CASE("labels with a single line cause a warning if labels average ten lines") {
+TEST_CASE("a label with a single line causes a warning if labels have ten lines on average") {
   const LabelFolder text;
   const auto notes = [&](std::size_t lines, const std::string& others) {
     std::string content = others;

@@ -103,7 +103,8 @@ TEST_CASE("text by words has punctuation and line ends as tokens") {
   CHECK(corpus.train[0].target == Ids{4, 7, 4, 6, 5});
 }
 
-TEST_CASE("the last lines of a text are held out, and their words are not in the vocabulary") {
+TEST_CASE(
+    "the last lines of a text are held out, and their words are not added to the vocabulary") {
   BookFolder text("aaaa\nbbbb\ncccc\ndddd\n");
   text.windows.validation_share = 0.25;
   Corpus corpus = text.load();
@@ -158,14 +159,14 @@ TEST_CASE("a text of one line is divided between two tokens") {
   CHECK(text.decoded(corpus, corpus.train) == "one two three four five");  // not "fi"
   CHECK(corpus.validation.front().target.size() == 2);
 
-  // The last of several lines is divided if no line begins in the share.
+  // The last of several lines is divided if no line begins in the held-out share.
   text.windows = {.context = 4, .validation_share = 0.2};  // 4 of 20 bytes
   text.write("ab\ncdefghijklmnopqr\n");
   corpus = text.load();
   CHECK(text.decoded(corpus, corpus.train) == "ab\ncdefghijklmno");
 }
 
-TEST_CASE("a line of megabytes is read, and dividing it does not change its tokens") {
+TEST_CASE("a line of several megabytes is read, and dividing it does not change its tokens") {
   BookFolder text("");
   std::string line;
   for (int i = 0; line.size() < (std::size_t{3} << 20); ++i)
@@ -181,8 +182,8 @@ TEST_CASE("a line of megabytes is read, and dividing it does not change its toke
   CHECK(text.decoded(corpus, corpus.train) == line);
 }
 
-/// Where a text is divided: at the first line that begins in the held-out share, or, without such a
-/// line, at the first token of the last line that begins there.
+/// Returns where a text is divided: at the first line that begins in the held-out share, or,
+/// without such a line, at the first token of the last line that begins there.
 std::size_t border_of(const std::string& text, double share, TextUnit unit) {
   const auto border =
       static_cast<std::size_t>(std::llround((1.0 - share) * static_cast<double>(text.size())));

@@ -143,7 +143,7 @@ TEST_CASE(
   check_type<double>("f8");
 }
 
-TEST_CASE("negative numbers and numbers with many digits keep their values") {
+TEST_CASE("negative numbers and numbers with many digits are read exactly") {
   NpyFolder folder;
   folder.options.pixel_maximum = 0x1p63;
   folder.write(
@@ -161,7 +161,7 @@ TEST_CASE("negative numbers and numbers with many digits keep their values") {
   CHECK(folder.load().target_vocabulary == Vocabulary({"1", "18446744073709551615"}));
 }
 
-TEST_CASE("float16 values are read: normal, subnormal and -0") {
+TEST_CASE("normal and subnormal float16 values and -0 are read") {
   NpyFolder folder;
   folder.options.pixel_maximum = 1;
   // 1, -2, the maximum, the smallest normal and subnormal numbers, and -0

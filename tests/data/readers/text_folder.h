@@ -48,8 +48,8 @@ struct TextFolder {
     return text.substr(name().size() + 1);
   }
 
-  /// Checks that these training files are rejected. The first of the words comes directly after the
-  /// file name in the message.
+  /// Checks that these training files are rejected. In the message, the first of these words comes
+  /// directly after the file name.
   void check_rejected_texts(std::vector<BadInput> texts) const {
     for (BadInput& bad : texts) bad.words[0] = name() + ":" + bad.words[0];
     check_rejected(texts, [this](const std::string& text) {

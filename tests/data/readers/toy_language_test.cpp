@@ -180,7 +180,7 @@ TEST_CASE("negation surrounds the French verb and uses does or do in English") {
   check_pair(sentence, "les chats ne mangent pas la poire", "the cats do not eat the pear");
 }
 
-TEST_CASE("adverbs follow the French verb and precede the English one") {
+TEST_CASE("adverbs follow the French verb and precede the English verb") {
   Sentence sentence = cat_eats_pear();
   sentence.adverb = find(adverbs(), "souvent");
   check_pair(sentence, "le chat mange souvent la poire", "the cat often eats the pear");
@@ -189,7 +189,7 @@ TEST_CASE("adverbs follow the French verb and precede the English one") {
              "the cat does not often eat the pear");
 }
 
-TEST_CASE("object pronouns precede the French verb and follow the English one") {
+TEST_CASE("object pronouns precede the French verb and follow the English verb") {
   Sentence sentence = cat_eats_pear();
   sentence.object = Pronoun{Gender::masculine, singular};
   check_pair(sentence, "le chat le mange", "the cat eats it");

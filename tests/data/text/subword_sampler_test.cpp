@@ -141,8 +141,8 @@ TEST_CASE("BPE dropout skips each merge with the given probability at each step"
   auto found = shares(words, {.dropout = p}, "ab");
   CHECK(found["a|b"] == doctest::Approx(p).epsilon(0.03));
   CHECK(found["ab"] == doctest::Approx(1 - p).epsilon(0.03));
-  // a b c: ab is merged with 1 - p, otherwise bc with p (1 - p), otherwise nothing; each then
-  // becomes abc with 1 - p.
+  // In a b c, the first merge is ab with probability 1 - p and bc with probability p (1 - p). The
+  // second merge, to abc, has probability 1 - p.
   found = shares(words, {.dropout = p}, "abc");
   CHECK(found["a|b|c"] == doctest::Approx(p * p).epsilon(0.03));
   CHECK(found["ab|c"] == doctest::Approx((1 - p) * p).epsilon(0.03));

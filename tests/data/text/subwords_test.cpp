@@ -261,7 +261,7 @@ TEST_CASE("each side reads subwords from a separate file") {
   CHECK(contains(hint_of([&] { read(SubwordSide::target); }), "data.target_subword_file"));
 }
 
-TEST_CASE("vocabularies of subwords are equal only with the same model") {
+TEST_CASE("subword vocabularies are equal only if their models are equal") {
   const auto model = train(options_of(SubwordKind::bpe, 40));
   const Vocabulary words(model, {"<newline>"});
   CHECK(words.size() == 41);
