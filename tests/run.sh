@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Builds Tapestry and tests it, from nothing:
+# Installs the required packages, builds Tapestry and tests it:
 #   tests/run.sh [PRESET]          what a contributor runs before a commit: unit tests and examples
 #   tests/run.sh --full [PRESET]   all tests of the preset, as CI does
 # PRESET is release (the default), debug, asan or tsan; see CMakePresets.json. With the last two only
@@ -14,7 +14,7 @@ preset=${1:-release}
 
 packages=()
 [ "$preset" != asan ] || packages+=(clang libclang-rt-dev)
-# Tests that need them are skipped without them.
+# Tests that need one of these packages are skipped if it is missing.
 ! $full || packages+=(doxygen fish help2man python3-h5py zsh)
 .ci/packages.sh "${packages[@]}"
 

@@ -92,7 +92,7 @@ expect 0 "next: $name evaluate run" train attentive.yaml model.num_heads=2 train
 expect 0 'done: 6 steps' train --resume run train.steps=6
 expect 0 'cross, head 1' attention run
 expect 0 loss evaluate run
-# Recordings and reports support an attention layer of unknown tokens, whose number varies.
+# Recordings and reports support an attention layer with unknown tokens, whose number varies.
 for ((i = 0; i < 10; ++i)); do echo 'le chat'; echo 'le chat dort ici'; done >source.txt
 for ((i = 0; i < 10; ++i)); do echo 'the cat sleeps'; echo 'the'; done >target.txt
 config attentive 'task: parallel_text' 'train_source: source.txt' 'train_target: target.txt' \

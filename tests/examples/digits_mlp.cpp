@@ -28,7 +28,7 @@ struct Digits {
   Ids labels;     // (n)
 };
 
-/// The font, 8 bits per row, with noise.
+/// n images of the digits of a font, with noise. Each byte of the font is a row of 8 pixels.
 Digits generated_digits(std::size_t n, const RandomStream& random) {
   constexpr std::uint64_t font[] = {0x3E63737B6F673E00, 0x0C0E0C0C0C0C3F00, 0x1E33301C06333F00,
                                     0x1E33301C30331E00, 0x383C36337F307800, 0x3F031F3030331E00,

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, TensorDataset
 PIXELS, CLASSES = 64, 10
 
 
-# The font, 8 bits a row, with noise.
+# n images of the digits of a font, with noise. Each byte of the font is a row of 8 pixels.
 def generated_digits(n):
     font = [
         0x3E63737B6F673E00,

@@ -47,7 +47,7 @@ class Model:
     def __init__(self, file):
         self.o = model_options(file)
         self.p = {name: array[()].astype(np.float64) for name, array in file["parameters"].items()}
-        # Tied embeddings are absent: the target embedding replaces them.
+        # Tied embeddings are not stored: the target embedding is used instead.
         self.source_embedding = self.p.get("source_embedding.weight",
                                            self.p["target_embedding.weight"])
         self.output = self.p.get("output.weight", self.p["target_embedding.weight"])

@@ -19,7 +19,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-# Sentences of 1 to 5 letters; the translation is the same letters in capitals, backwards.
+# Sentences of 1 to 5 letters. The translation has the letters in upper case and in reverse order.
 make_pairs() {  # SEED LINES NAME
   awk -v seed="$1" -v lines="$2" -v source="$3.source" -v target="$3.target" 'BEGIN {
     srand(seed)

@@ -23,7 +23,7 @@ constexpr std::ptrdiff_t examples = 20000, features = 32, training = 16000;
 using Array = xt::xarray<float>;
 
 /// The area under the ROC curve: how often a positive example has a higher score than a negative
-/// one, from the ranks of the scores (Mann-Whitney U).
+/// example, computed from the ranks of the scores (Mann-Whitney U).
 double roc_auc(const Array& scores, const Array& labels) {
   const Array ranks = xt::argsort(xt::argsort(scores)) + 1.0;
   const double positive = xt::sum<double>(labels)(), negative = double(labels.size()) - positive;

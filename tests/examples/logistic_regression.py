@@ -13,7 +13,7 @@ EXAMPLES, FEATURES, TRAINING, STEPS = 20000, 32, 16000, 300
 
 
 # The area under the ROC curve: how often a positive example has a higher score than a negative
-# one, from the ranks of the scores (Mann-Whitney U).
+# example, computed from the ranks of the scores (Mann-Whitney U).
 def roc_auc(scores, labels):
     ranks = np.argsort(np.argsort(scores)) + 1.0
     positive = labels.sum()

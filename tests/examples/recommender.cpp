@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Why dot products work: users and films become vectors, learned only from ratings. The dot product
 // of a user and a film predicts how much the user likes the film. The elements of the vectors have
-// no given meaning; still, films of one genre get similar vectors.
+// no given meaning, but films of the same genre get similar vectors.
 
 #include <tapestry/autograd/ops/elementwise.h>
 #include <tapestry/autograd/ops/losses.h>

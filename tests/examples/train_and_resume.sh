@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Kills the program of train_and_resume.cpp with SIGKILL and calls it again until its run is finished.
-# Compares the bytes of the run with an uninterrupted run: train_and_resume.sh PROGRAM [KILLS]
+# Compares the bytes of the files with those of an uninterrupted run: train_and_resume.sh PROGRAM
+# [KILLS]
 set -euo pipefail
 program=$1
 kills=${2:-3}

@@ -12,7 +12,7 @@
 namespace tapestry::fuzz {
 namespace {
 
-/// Reads an example file with the origin that the file claims.
+/// Reads an example file. The expected origin is the origin in the file.
 void read_all(const std::string& bytes) {
   constexpr std::size_t ids = 100, digest = sizeof(std::uint64_t);
   std::uint64_t origin = 0;

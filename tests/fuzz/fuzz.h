@@ -7,8 +7,8 @@
 
 namespace tapestry::fuzz {
 
-/// Feeds one input to one reader. A finding is any exception except UserError, a broken promise, or
-/// a report of a sanitizer.
+/// Feeds one input to one reader. A finding is a sanitizer's report, or any exception except
+/// UserError, for example BrokenPromise.
 using Feed = void(std::string_view input);
 
 Feed feed_config, feed_examples, feed_images, feed_labels, feed_metrics, feed_npy, feed_subwords,

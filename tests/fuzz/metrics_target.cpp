@@ -10,7 +10,7 @@
 namespace tapestry::fuzz {
 namespace {
 
-/// Checks that opening metrics.csv is harmless: no quotes, no formulas, no escapes.
+/// Checks that metrics.csv is safe to open in a spreadsheet: it has no quotes, formulas or escapes.
 void require_harmless(std::string_view csv) {
   require(csv.starts_with(metrics_heading), "a table begins with the heading");
   require(csv.find_first_not_of("abcdefghijklmnopqrstuvwxyz_0123456789,.+-\n") == csv.npos,

@@ -37,8 +37,8 @@ unpack() {
 }
 
 # fuzz TARGET ARGUMENT...: inputs are a few kilobytes long, so 512 MB in total or 128 MB in one
-# allocation are a finding. So are 5 s of processor time, which the target checks itself; -timeout
-# is for hangs.
+# allocation are a finding. The target itself reports 5 s of processor time as a finding; -timeout
+# detects hangs.
 fuzz() {
   local target=$1
   shift

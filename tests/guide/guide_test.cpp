@@ -21,7 +21,7 @@
 #include "tests/support/source_folder.h"
 #include "tests/support/temporary_folder.h"
 
-// The idioms use the same few names for different tensors.
+// The code in the guide's tables uses the same few names for different tensors.
 #pragma GCC diagnostic ignored "-Wshadow"
 
 using namespace tapestry;
@@ -93,7 +93,7 @@ std::string without_spaces(std::string text) {
   return text;
 }
 
-/// The `code` in the second column of all tables.
+/// The code in backquotes in the second column of every table.
 std::vector<std::string> code_of_tables(const std::string& page) {
   std::vector<std::string> code;
   std::istringstream lines(page);
@@ -121,7 +121,7 @@ std::string blocks(const std::string& page) {
 
 }  // namespace
 
-TEST_CASE("all code in the tables of the guide is compiled here or in its blocks") {
+TEST_CASE("all code in the guide's tables is compiled in this file or in the guide's code blocks") {
   const std::string page = read("layers/from_pytorch.md");
   const std::string source = without_spaces(read("tests/guide/guide_test.cpp") + blocks(page));
   const std::vector<std::string> code = code_of_tables(page);

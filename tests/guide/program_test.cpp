@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The program of the guide with a custom model. The other blocks use its runs.
+// The guide's program with a custom model. The guide's other code blocks use the runs of this
+// program.
 #define main guide_program
 #include "block_6.inc"
 #undef main

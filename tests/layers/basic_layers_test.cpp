@@ -79,7 +79,7 @@ Dropout make(Parameters& parameters, double rate, const std::string& name = "dro
 
 }  // namespace
 
-TEST_CASE("the dropped elements depend on the stream and on the path of the layer") {
+TEST_CASE("the elements that dropout drops depend on the stream and on the path of the layer") {
   Parameters parameters(DType::float64, 1);
   const Tensor x = random_leaf({8, 8}, 1);
   const auto y = values_of(make(parameters, 0.5, "a")(x, training));
@@ -176,7 +176,7 @@ TEST_CASE("a Sequential passes the mode to layers that differ in training, even 
   CHECK(values_of(outer(x, training)) != values_of(norm(x)));
 }
 
-TEST_CASE("a Sequential may start with ids, and its gradients agree with finite differences") {
+TEST_CASE("a Sequential may take ids as input, and its gradients agree with finite differences") {
   Parameters parameters(DType::float64, 1);
   const Scope scope(parameters);
   const Sequential model{Embedding(scope / "embedding", 7, 4), LayerNorm(scope / "norm", 4),
@@ -248,7 +248,7 @@ TEST_CASE("copies of a Sequential share its parameters") {
   CHECK(values_of(copy(x)) != values_of(net(x)));
 }
 
-TEST_CASE("a nested Sequential may start with ids") {
+TEST_CASE("a nested Sequential may take ids as input") {
   Parameters parameters(DType::float64, 1);
   const Scope scope(parameters);
   const Sequential embedding{Embedding(scope / "embedding", 7, 4)};
@@ -259,7 +259,9 @@ TEST_CASE("a nested Sequential may start with ids") {
   CHECK(Sequential{[](const Ids& x) { return one_hot(x, 4); }}(ids).shape() == Shape{1, 3, 4});
 }
 
-TEST_CASE("a Sequential rejects calls without a mode that a layer needs, and unsupported inputs") {
+TEST_CASE(
+    "a Sequential rejects unsupported inputs, and calls without a mode if one of its layers needs "
+    "a mode") {
   Parameters parameters(DType::float64, 1);
   const Scope scope(parameters);
   const Tensor x = random_leaf({2, 2}, 1);

@@ -24,7 +24,8 @@ TEST_CASE("the initial embedding matrix has variance 1 / d_model") {
   CHECK(squares / 300 == doctest::Approx(1.0).epsilon(0.02));
 }
 
-TEST_CASE("an embedding rejects ids outside its vocabulary, with its path and their position") {
+TEST_CASE(
+    "an embedding rejects ids outside its vocabulary, and the error states path and position") {
   Parameters parameters(DType::float32, 1);
   const Embedding layer(Scope(parameters) / "source_embedding", 11, 2, {.padding_id = 0});
   check_error<ValueError>("source_embedding: embedding:|(1, 1)|11|0", [&] {
@@ -75,7 +76,7 @@ TEST_CASE("position kinds none, rotary and alibi add nothing and have no paramet
   }
 }
 
-TEST_CASE("a sequence of max_length passes, and one token more is rejected") {
+TEST_CASE("a sequence of max_length tokens is accepted, and a longer sequence is rejected") {
   for (const PositionKind kind : {PositionKind::sinusoidal, PositionKind::learned,
                                   PositionKind::none, PositionKind::rotary, PositionKind::alibi}) {
     Parameters parameters(DType::float32, 1);
@@ -133,7 +134,8 @@ Tensor telling_image(const ImageShape& image) {
 }  // namespace
 
 TEST_CASE(
-    "an image of 4 x 4 pixels and 2 channels becomes a class token and four patches in rows") {
+    "an image of 4 x 4 pixels and 2 channels becomes a class token and four patches in row-major "
+    "order") {
   const ImageShape image{.height = 4, .width = 4, .channels = 2};
   const Tensor y = Identity(image, 2).layer(telling_image(image));
   CHECK(y.shape() == Shape{1, 5, 8});
@@ -153,7 +155,8 @@ TEST_CASE("an image does not need to be square") {
                                                               200, 210, 300, 310});
 }
 
-TEST_CASE("each image of a batch has its patches and the same class token") {
+TEST_CASE(
+    "each image of a batch becomes a class token, which is equal for all images, and patches") {
   Identity made({.height = 1, .width = 2, .channels = 1}, 1);
   check_values(made.layer(Tensor::from({2, 2}, {1, 2, 3, 4}, DType::float64)),
                {-1, 1, 2, -1, 3, 4});

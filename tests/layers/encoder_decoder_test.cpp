@@ -22,7 +22,7 @@ using namespace tapestry::test;
 /// Encoder and decoder stacks, tested with the same cases.
 namespace {
 
-constexpr double rounding = 1e-9;  // an epsilon of 1e-12 changes norms less
+constexpr double rounding = 1e-9;  // an epsilon of 1e-12 changes norms by less
 
 DecoderLayerOptions layer_options(NormPlacement placement, std::size_t num_heads, double epsilon,
                                   double dropout) {
@@ -73,7 +73,7 @@ struct OfDecoder {
   }
 };
 
-/// A stack or one layer of it.
+/// A stack, or a single layer of a stack.
 template <class Layer>
 struct MadeStack {
   template <class Options>
@@ -91,7 +91,7 @@ std::vector<std::string> attentions() {
   return {".self_attn"};
 }
 
-/// Two rows, which a norm maps to (-1, 1) and (1, -1).
+/// Two rows. A norm maps them to (-1, 1) and (1, -1).
 Tensor two_rows() { return Tensor::from({1, 2, 2}, {1, 3, 9, 5}, DType::float64); }
 Tensor two_encoded() { return Tensor::from({1, 2, 2}, {100, 200, 300, 600}, DType::float64); }
 
@@ -132,7 +132,7 @@ constexpr std::pair<AttentionScore, Activation> scores_and_activations[] = {
     {AttentionScore::additive, Activation::swiglu},
     {AttentionScore::bilinear, Activation::geglu}};
 
-TEST_CASE_TEMPLATE("each part of a layer has its own dropout rate", Of, OfEncoder, OfDecoder) {
+TEST_CASE_TEMPLATE("each part of a layer has a separate dropout rate", Of, OfEncoder, OfDecoder) {
   const Tensor x = random_leaf({2, 3, 4}, 1);
   for (const auto& [score, function] : scores_and_activations) {
     DecoderLayerOptions options = small_layer(NormPlacement::pre);
@@ -207,7 +207,7 @@ TEST_CASE_TEMPLATE("stochastic depth drops the second of two layers twice as oft
     first += y[4 * row] > y[4 * row + 2];
     second += y[4 * row + 1] > y[4 * row + 2];
   }
-  // 1 - 0.4 and 1 - 0.8, with a standard deviation of 0.011.
+  // The expected shares are 1 - 0.4 and 1 - 0.8, with a standard deviation of 0.011.
   CHECK(std::abs(static_cast<double>(first) / rows - 0.6) < 0.05);
   CHECK(std::abs(static_cast<double>(second) / rows - 0.2) < 0.05);
 }
@@ -255,8 +255,9 @@ TEST_CASE(
         first_of(other, Mode::training(RandomStream(1))));
 }
 
-TEST_CASE_TEMPLATE("the gradients of a stack agree with differences, with dropout and batch norms",
-                   Of, OfEncoder, OfDecoder) {
+TEST_CASE_TEMPLATE(
+    "with dropout and batch norms, a stack's gradients agree with finite differences", Of,
+    OfEncoder, OfDecoder) {
   for (const NormPlacement placement : {NormPlacement::pre, NormPlacement::post}) {
     for (const Normalization norm : {Normalization::layer_norm, Normalization::batch_norm}) {
       DecoderLayerOptions options = small_layer(placement, 0.3);
@@ -278,7 +279,7 @@ TEST_CASE_TEMPLATE("the gradients of a stack agree with differences, with dropou
   }
 }
 
-TEST_CASE("stacks reject inputs that do not fit and name the inner layer") {
+TEST_CASE("stacks reject inputs that do not fit, and the error names the inner layer") {
   const auto of = [](const Shape& shape) { return Tensor::zeros(shape, DType::float64); };
   const MadeStack<Encoder> pre(4, OfEncoder::stack(small_layer(NormPlacement::pre)));
   const MadeStack<Encoder> post(4, OfEncoder::stack(small_layer(NormPlacement::post)));

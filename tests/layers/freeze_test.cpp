@@ -45,7 +45,8 @@ Gradients without(Gradients gradients, const std::vector<std::size_t>& frozen) {
   return gradients;
 }
 
-/// Freezes each parameter separately, and checks that the gradients of the others do not change.
+/// Freezes each parameter separately, and checks that the gradients of the other parameters do not
+/// change.
 void check_each_frozen_separately(const KindOptions& options, const Ids& labels) {
   CAPTURE(model_kind_name(options.kind));
   const Threads one(1);

@@ -18,7 +18,7 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-/// Compares the layers with PyTorch's in both precisions. tests/golden/layers.py and
+/// Compares results of the layers with PyTorch in both precisions. tests/golden/layers.py and
 /// tests/golden/transformer.py wrote the expected values.
 namespace {
 
@@ -39,7 +39,7 @@ struct LayerCase {
   Parameters parameters;
 };
 
-/// Runs body(a case) in both precisions.
+/// Calls `body` with a case in both precisions.
 void in_both(const std::string& file, const std::string& name,
              const std::function<void(LayerCase&)>& body) {
   for (const DType dtype : dtypes) {

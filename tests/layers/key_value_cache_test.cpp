@@ -152,7 +152,7 @@ TEST_CASE("several tokens can be appended in one call") {
   });
 }
 
-TEST_CASE("select() of a decoder keeps and copies sequences, which share their source") {
+TEST_CASE("select() of a decoder keeps and copies sequences of the selected sources") {
   // Starts with two sequences for each of three sources, then keeps both sequences of the first
   // source and two copies of the last source's second sequence.
   const Ids first{{1, 8}, {1, 7}, {1, 4}, {1, 9}, {1, 5}, {1, 10}};

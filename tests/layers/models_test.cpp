@@ -27,7 +27,7 @@ bool classifies_rows(ModelKind kind) {
   return kind == ModelKind::classifier || kind == ModelKind::vision_transformer;
 }
 
-/// All kinds of models; models that pool, with both kinds of pooling.
+/// All kinds of models. Kinds that pool occur twice, with class-token and with mean pooling.
 std::vector<KindOptions> every_kind(const TransformerOptions& options) {
   std::vector<KindOptions> all;
   for (const ModelKind kind : every_model_kind) {
@@ -350,7 +350,7 @@ TEST_CASE("logits depend on the random stream only with dropout") {
   }
 }
 
-TEST_CASE("dropout of every kind of model applies to its embeddings") {
+TEST_CASE("in every kind of model, dropout applies to the embeddings") {
   for (const ModelKind kind : every_model_kind) {
     CAPTURE(static_cast<int>(kind));
     KindOptions options = with_kind(small(), kind);

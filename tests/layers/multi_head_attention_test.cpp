@@ -40,7 +40,7 @@ struct Attention {
   MultiHeadAttention layer;
 };
 
-/// The weights that a call uses.
+/// The attention weights of a call.
 Tensor weights_of(const MultiHeadAttention& layer, const Tensor& queries, const Tensor& memory,
                   const AttentionMask& mask) {
   const AttentionRecorder recorder;
@@ -142,8 +142,8 @@ TEST_CASE("multi-head attention rejects inputs that do not fit and names the lay
   });
 }
 
-/// All kinds of attention of the config: scores, widths of heads, no parameters, windows and
-/// positions.
+/// All kinds of attention that a config can select: scores, head widths, parameter-free attention,
+/// windows and positions.
 
 namespace {
 
@@ -263,7 +263,7 @@ std::vector<double> weights_among_equals(const MultiHeadAttentionOptions& option
 
 }  // namespace
 
-TEST_CASE("attention scores with rotary positions and ALiBi depend on the distance only") {
+TEST_CASE("attention scores with rotary positions and ALiBi depend only on the distance") {
   for (const MultiHeadAttentionOptions& options : {with_rotary, with_alibi}) {
     for (const AttentionScore score :
          {AttentionScore::scaled_dot_product, AttentionScore::bilinear}) {
@@ -306,7 +306,7 @@ TEST_CASE("bilinear scores with rotary positions apply W to the query before its
 }
 
 TEST_CASE(
-    "the output of the last queries does not depend on other queries, for all position kinds") {
+    "with all position kinds, the output of the last queries does not depend on other queries") {
   for (const auto& options : {without_positions, with_rotary, with_alibi}) {
     const Attention attention(8, options);
     const Tensor x = random_leaf({1, 5, 8}, 1);
@@ -317,7 +317,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("parameter-free attention rejects heads, widths and scores with parameters") {
+TEST_CASE(
+    "parameter-free attention rejects several heads, a head width, and scores with parameters") {
   const auto make = [](std::size_t heads, std::size_t d_head, AttentionScore score) {
     return Attention(4, {.kind = AttentionKind::parameter_free,
                          .num_heads = heads,
@@ -333,8 +334,8 @@ TEST_CASE("parameter-free attention rejects heads, widths and scores with parame
   CHECK_THROWS_AS(make(1, 0, AttentionScore::bilinear), ValueError);
 }
 
-/// Properties of attention with every score: it depends on order only through positions, and a
-/// decoder does not attend to later tokens.
+/// Properties of every kind of attention: the output depends on the order of tokens only through
+/// positions, and a decoder does not attend to later tokens.
 namespace {
 
 constexpr PositionKind every_position[] = {PositionKind::sinusoidal, PositionKind::learned,
@@ -430,7 +431,8 @@ TEST_CASE("the decoder never attends to later tokens, for every attention and po
   }
 }
 
-TEST_CASE("an AttentionRecorder has the weights of every layer and head, in the order of calls") {
+TEST_CASE(
+    "an AttentionRecorder records the weights of every layer and head in the order of the calls") {
   const TestTransformer model(small());
   const AttentionRecorder recorder;
   model.transformer(source, target, Mode::inference());

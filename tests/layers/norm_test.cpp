@@ -120,7 +120,7 @@ struct MadeBatchNorm {
   BatchNorm layer;
 };
 
-/// A training forward that is recorded.
+/// A forward pass in training that the tape records.
 Tensor train(const MadeBatchNorm& made, const Tensor& x) {
   Tape tape;
   return made.layer(x, {}, deferring);
@@ -156,7 +156,7 @@ TEST_CASE("batch norm excludes padding from the moments and sets it to 0 in trai
   CHECK(padded.running_var() == packed.running_var());
 }
 
-TEST_CASE("a batch norm has running moments, which start as mean 0 and variance 1") {
+TEST_CASE("the running moments of a batch norm start as mean 0 and variance 1") {
   const MadeBatchNorm made(3);
   REQUIRE(made.parameters.buffers().size() == 2);
   CHECK(made.parameters.buffers()[0].name == "norm.running_mean");

@@ -120,7 +120,7 @@ TEST_CASE("the path of a scope outlives it") {
 }
 
 TEST_CASE("gather() moves values and gradients into one buffer each, on 64-byte boundaries") {
-  TwoLayers layers;  // of 120, 40, 80 and 16 bytes
+  TwoLayers layers;  // parameters of 120, 40, 80 and 16 bytes
   const auto before = values_of(parameter(layers.parameters, "second.weight"));
   layers.parameters.gather();
   CHECK(values_of(parameter(layers.parameters, "second.weight")) == before);
@@ -213,7 +213,7 @@ TEST_CASE("load_state_dict() rejects a state that does not match and leaves para
   check_error<ValueError>("load_state_dict:|`first.bias`",
                           [&] { layers.parameters.load_state_dict(twice); });
   CHECK(values_of(weight) == before);
-  static_assert(!std::is_copy_constructible_v<Parameters>);  // would share the values
+  static_assert(!std::is_copy_constructible_v<Parameters>);  // a copy would share the values
 }
 
 TEST_CASE("Parameters::with_zeros() creates parameters with value 0 and calls no initializer") {

@@ -47,8 +47,8 @@ TEST_CASE("dropout of elements is independent of stochastic depth") {
   const Block block(d_model, {.dropout = 0.5, .stochastic_depth = 0.5});
   const Tensor x = Tensor::zeros({sentences, d_model}, DType::float64);
   const auto ones = [](const Tensor& v) { return Tensor::full(v.shape(), 1.0, DType::float64); };
-  // For each sentence and element of the first sentence: the number of draws that dropped both or
-  // neither of them.
+  // For each sentence and each element of the first sentence, the number of draws that dropped both
+  // or neither.
   std::vector<std::size_t> alike(sentences * d_model, 0);
   std::size_t kept = 0;
   for (std::uint64_t seed = 0; seed < 2 * draws; ++seed) {

@@ -14,7 +14,7 @@ namespace tapestry::test {
 inline constexpr std::int32_t padding_id = 0;
 inline constexpr std::size_t vocabulary = 11;
 
-/// Pre-norm, with sinusoidal positions, a tied output projection and no dropout.
+/// Options with pre-norm, sinusoidal positions, a tied output projection and no dropout.
 inline TransformerOptions small() {
   return {.d_model = 8,
           .num_heads = 2,

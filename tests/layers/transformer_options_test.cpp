@@ -9,7 +9,7 @@ using namespace tapestry;
 
 namespace {
 
-/// Options in which every field of the layers has a different value that is not the default.
+/// Options in which every field of a layer has a distinct value other than its default.
 TransformerOptions unlike_the_defaults() {
   return {.d_model = 48,
           .num_heads = 3,

@@ -40,7 +40,7 @@ TEST_CASE("two models in different scopes can share one Parameters object") {
         values_of(second(source, target, Mode::inference())));
 }
 
-TEST_CASE("a Transformer has encoder and decoder layers of the given number and sizes") {
+TEST_CASE("a Transformer has the given number and sizes of encoder and decoder layers") {
   const TestTransformer model(small());
   CHECK(parameter(model.parameters, "encoder.layers.1.ff.linear1.weight").shape() == Shape{12, 8});
   CHECK(parameter(model.parameters, "decoder.layers.1.cross_attn.v_proj.weight").shape() ==
@@ -81,7 +81,7 @@ TEST_CASE("the first loss is near ln(vocabulary), and half a nat above it with t
   const double chance = std::log(1000.0);
   for (const NormPlacement norm : {NormPlacement::pre, NormPlacement::post}) {
     CHECK(first_loss(norm, TiedEmbeddings::none) == doctest::Approx(chance).epsilon(0.01));
-    // Rows of variance 1 / d_model make logits of variance 1: ln sum exp is 1/2 more.
+    // Rows of variance 1 / d_model make logits of variance 1, which increases ln sum exp by 1/2.
     const double tied = first_loss(norm, TiedEmbeddings::target);
     CHECK(tied == doctest::Approx(chance + 0.5).epsilon(0.02));
   }
@@ -164,7 +164,7 @@ TEST_CASE("initial values depend on seed and name, and agree in both precisions 
         values_of(parameter(exact.parameters, "encoder.layers.1.self_attn.q_proj.weight")));
 }
 
-TEST_CASE("source and target have different dropout, even for the same tokens") {
+TEST_CASE("dropout of source and target drops different elements, even for the same tokens") {
   TransformerOptions options = small();
   options.num_encoder_layers = 0;
   options.num_decoder_layers = 0;

@@ -197,7 +197,7 @@ TEST_CASE(
     for (const DType dtype : dtypes) {
       const Training at_once(kind, dtype), in_parts(kind, dtype);
       at_once.backward(whole, {.ignored_id = ignored});
-      for (const std::size_t first : {0, 3}) {  // with three targets and one
+      for (const std::size_t first : {0, 3}) {  // parts with three targets and with one target
         in_parts.backward(whole.part(first, 3), {.ignored_id = ignored, .normalizer = 4});
       }
       at_once.optimizer->step(0.1);

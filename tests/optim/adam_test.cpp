@@ -28,7 +28,7 @@ double after_one_step(const Shape& shape, double g, const OptimizerOptions& opti
 
 }  // namespace
 
-TEST_CASE("adam divides the corrected first moment by the root of the corrected second") {
+TEST_CASE("adam divides the corrected first moment by the root of the corrected second moment") {
   for (const DType dtype : dtypes) {
     const NamedTensor p = leaf("p", {1}, {1}, dtype);
     Adam adam({&p, 1}, round_numbers);
@@ -75,7 +75,7 @@ TEST_CASE("adam adds its weight decay to the gradient, for parameters with any n
   CHECK(after_one_step<Adam>({1, 1}, 1.5, options) == doctest::Approx(expected).epsilon(1e-14));
 }
 
-TEST_CASE("the weight decay of adamw is not in the moments and excludes biases and norms") {
+TEST_CASE("the weight decay of adamw does not affect the moments and excludes biases and norms") {
   OptimizerOptions options = round_numbers;
   options.weight_decay = 0.5;
   const double undecayed = 1.0 - 0.1 * 2.0 / (2.0 + 1.0);

@@ -15,8 +15,8 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-/// Compares the optimizers with PyTorch's in both precisions. tests/golden/optim.py wrote the
-/// expected values. Constants here must equal the constants there.
+/// Compares results of the optimizers with PyTorch in both precisions. tests/golden/optim.py wrote
+/// the expected values. The constants in this file and in optim.py must be equal.
 namespace {
 
 constexpr std::uint64_t steps = 20;

@@ -115,7 +115,7 @@ TEST_CASE("only state that is described as a mean of squares is never negative")
   }
 }
 
-TEST_CASE("an optimizer uses the options of its description, and no others") {
+TEST_CASE("an optimizer uses only the options in its description") {
   const auto parameter_after = [](const OptimizerOptions& options) {
     const NamedTensor p = leaf("p", {2}, {0.5, -0.5});
     const auto optimizer = make_optimizer(options, {&p, 1});

@@ -151,7 +151,8 @@ TEST_CASE("a parameter without a gradient is unchanged, and so is its state") {
   }
 }
 
-TEST_CASE("a parameter frozen before or after its optimizer is made keeps its values and state") {
+TEST_CASE(
+    "a parameter frozen before or after its optimizer is created keeps its values and state") {
   for (const OptimizerKind kind : optimizer_kinds) {
     for (const bool frozen_before : {true, false}) {
       const std::vector<NamedTensor> parameters{leaf("trained", {1, 2}, {1, 2}),
@@ -207,7 +208,7 @@ TEST_CASE("step() multiplies gradients by their scale and does not change them")
   }
 }
 
-TEST_CASE("parameters may move to other memory after their optimizer was made") {
+TEST_CASE("parameters may move in memory after their optimizer is created") {
   for (const OptimizerKind kind : optimizer_kinds) {
     const NamedTensor p = leaf("p", {1, 1}, {0.5});
     const auto optimizer = make_optimizer(eventful_options(kind), {&p, 1});
@@ -220,7 +221,7 @@ TEST_CASE("parameters may move to other memory after their optimizer was made") 
   }
 }
 
-TEST_CASE("a step of learning rate 0 changes no parameter and is counted") {
+TEST_CASE("a step with learning rate 0 changes no parameter but is counted") {
   for (const OptimizerKind kind : optimizer_kinds) {
     const NamedTensor p = leaf("p", {1, 1}, {0.5});
     const auto optimizer = make_optimizer(eventful_options(kind), {&p, 1});

@@ -199,14 +199,14 @@ TEST_CASE("the default options are valid") {
   CHECK_NOTHROW(validate(ScheduleOptions{}));
 }
 
-TEST_CASE("Adam's defaults are PyTorch's") {
+TEST_CASE("Adam has the default options of PyTorch") {
   const OptimizerOptions options;
   CHECK(options.beta1 == 0.9);
   CHECK(options.beta2 == 0.999);
   CHECK(options.epsilon == 1e-8);
 }
 
-TEST_CASE("a decay or momentum is at least 0 and less than 1") {
+TEST_CASE("a decay or momentum must be at least 0 and less than 1") {
   CHECK_NOTHROW(validate(OptimizerOptions{.momentum = 0.0, .beta1 = 0.0, .beta2 = 0.0}));
   CHECK_NOTHROW(validate(OptimizerOptions{.momentum = 0.9999, .beta1 = 0.9999, .beta2 = 0.9999}));
   check_error<ValueError>("optimizer:|1|0", [&] { validate(OptimizerOptions{.momentum = 1.0}); });
@@ -216,7 +216,8 @@ TEST_CASE("a decay or momentum is at least 0 and less than 1") {
                           [&] { validate(OptimizerOptions{.beta2 = not_a_number}); });
 }
 
-TEST_CASE("every number of an optimizer is checked separately, and the error names it") {
+TEST_CASE(
+    "every numeric option of an optimizer is checked separately, and the error names the option") {
   using Field = double OptimizerOptions::*;
   const auto rejected = [](Field field, const char* name, std::initializer_list<double> values) {
     for (const double value : values) {
@@ -237,7 +238,8 @@ TEST_CASE("every number of an optimizer is checked separately, and the error nam
   CHECK_NOTHROW(validate(OptimizerOptions{.epsilon = least, .weight_decay = least}));
 }
 
-TEST_CASE("every number of a schedule is checked separately, and the error names it") {
+TEST_CASE(
+    "every numeric option of a schedule is checked separately, and the error names the option") {
   const auto start_of = [](const char* name, double value) {
     return fmt::format("schedule: {} is {}, expected a finite number", name, value);
   };
@@ -252,11 +254,12 @@ TEST_CASE("every number of a schedule is checked separately, and the error names
   }
 }
 
-TEST_CASE("a constant rate has no warm-up") {
+TEST_CASE("a constant schedule rejects warm-up steps") {
   check_error<ValueError>("schedule:|10|0", [&] { validate(ScheduleOptions{.warmup_steps = 10}); });
 }
 
-TEST_CASE("a cosine has decay_steps above warmup_steps, and its floor is at most the peak") {
+TEST_CASE(
+    "a cosine schedule requires decay_steps above warmup_steps, and a floor of at most the peak") {
   ScheduleOptions options{.kind = ScheduleKind::cosine,
                           .learning_rate = 0.5,
                           .warmup_steps = 10,

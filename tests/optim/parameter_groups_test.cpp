@@ -51,7 +51,8 @@ std::vector<double> decays(const GroupedParameters& grouped) {
 
 }  // namespace
 
-TEST_CASE("adamw decays the matrices of a group by its learning rate and decay, not its vectors") {
+TEST_CASE(
+    "adamw decays the matrices of a group, but not the vectors, by the group's rate and decay") {
   for (const DType dtype : dtypes) {
     const std::vector<NamedTensor> p{
         leaf("body.weight", {1, 1}, {1}, dtype), leaf("head.weight", {1, 1}, {1}, dtype),

@@ -23,7 +23,7 @@ same "$prefix/share/bash-completion/completions/tapestry" bash
 same "$prefix/share/zsh/vendor-completions/_tapestry" zsh
 same "$prefix/share/fish/vendor_completions.d/tapestry.fish" fish
 
-# Manual pages, if help2man is installed; packages compress them.
+# The manual pages are installed if help2man is available. In packages they are compressed.
 page() {
   gzip -cdf "$prefix/share/man/man${1##*.}/$1"* >"$work/page" || fail "$1 is not installed"
   grep -qF "$2" "$work/page" || fail "$1 does not have $2"
@@ -48,7 +48,7 @@ done < <(grep -roP --include='*.md' '(?<=[^\[]\]\()(?!https?:|#)[^) #]+(?=[)#])'
 [ "$found" -gt 5 ] || fail "found only $found links in $doc"
 ! grep -n '\.\./' "$doc"/tapestry/examples/*.yaml || fail "an example config names another folder"
 
-# The headers in the lists PUBLIC_HEADERS, and those that only include other headers.
+# The headers in the lists PUBLIC_HEADERS, and headers that only include other headers.
 public_headers() {
   local folder
   for folder in autograd layers optim data train; do

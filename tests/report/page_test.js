@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Runs the scripts of pages in Node.js with a small document: no exception while a page is built
-// and used, and axes of any values. Usage: node page_test.js TAPESTRY
+// Runs the scripts of pages in Node.js with a small document. Building and using a page must not
+// throw, and axes must fit any values. Usage: node page_test.js TAPESTRY
 'use strict';
 const assert = require('node:assert');
 const {execFileSync} = require('node:child_process');
@@ -114,7 +114,7 @@ model: {kind: tagger, d_model: 8, num_heads: 2, num_encoder_layers: 1, d_ff: 16}
 train: {steps: 4, batch_size: 8, validate_every: 2, threads: 1}
 `);
 
-// A run: the page names its set, and shows the test score that evaluate has recorded.
+// The page of a run names the held-out set, and shows the test score that evaluate has recorded.
 run('train', 'copy.yaml');
 run('report', 'runs/copy');
 let opened = open(page('runs/copy/report.html'));
@@ -137,7 +137,7 @@ assert(text.includes('of the test set') && !text.includes('20 pairs of the valid
 const loss = String(Number(scores.test.loss.toPrecision(4)));
 assert(text.includes(`Loss ${loss} at step ${scores.step}`), loss);
 
-// A sweep: settings by their values, and the best mean and not the best seed first.
+// The page of a sweep sorts settings by their values, and runs by the mean of their setting.
 run('sweep', 'copy.yaml', 'model.dropout=0,0.3', 'train.seed=1..2');
 opened = open(page('runs/copy-sweep/report.html'),
   ['findSettings', 'rankedRuns', 'settingText', 'bestOf']);
@@ -151,7 +151,7 @@ assert(opened.rankedRuns().slice(0, 2).every((r) => a.scores.includes(opened.bes
 run('report', 'runs/copy', 'runs/copy-sweep/run-01');
 use(open(page('report.html')));
 
-// A grid of two keys: a cell for each mean, and the best in bold.
+// A sweep of two keys has a table with a cell for each mean; the best mean is bold.
 run('sweep', 'copy.yaml', 'model.dropout=0,0.3', 'model.d_ff=16,8', 'train.seed=1..2',
   'train.steps=4', '--output', 'runs/grid');
 opened = open(page('runs/grid/report.html'), ['findSettings', 'scoreTable', 'short']);
@@ -165,7 +165,7 @@ assert.strictEqual(texts(cellsOf(gridTable)), ordered.map(opened.short).join());
 assert.strictEqual(texts(gridTable.all().filter((e) => e.name === 'strong')),
   opened.short(Math.min(...ordered)));
 
-// A tagger: each label is below its token, and only a wrong label is marked.
+// In the page of a tagger, each label is below its token, and only wrong labels are marked.
 run('train', 'tags.yaml');
 run('report', 'runs/tags');
 opened = open(page('runs/tags/report.html'), ['labelledTokens', 'align']);
@@ -175,7 +175,7 @@ const marks = tokens.children.map((token) => token.all().filter((e) => e.name ==
 assert.deepStrictEqual(marks.join(), '2,0,0');
 assert.deepStrictEqual(tokens.children.map((e) => e.children[0]).join(), 'a,b,c');
 
-// Its perplexity is not shown, and its loss is not drawn in the chart of a translator.
+// The perplexity of a tagger is not shown, and its loss is not in the chart of a translator.
 const titlesOf = (p) => p.main.all().filter((e) => e.name === 'h3').map((e) => e.textContent);
 assert(!titlesOf(opened).includes('Perplexity'));
 run('report', 'runs/copy', 'runs/tags');

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Opens pages of `tapestry report` and `tapestry explain` with random data in Chromium: no message
-// in the console, no element that the data made, no page that takes more than 2 s to open, and no
-// event that takes more than 500 ms, in the fastest of four tries. The report of a small run is at
-// most 6,000 px high on a phone. Usage: node random_pages.js TAPESTRY [PAGES [FIRST]]; exits with
-// 77 (skipped) without Chromium.
+// Opens pages of `tapestry report` and `tapestry explain` with random data in Chromium. The data must
+// not cause console messages or create elements. In the fastest of four tries, a page must open
+// within 2 s, and an event may take at most 500 ms. The report of a small run is at most 6,000 px
+// high on a phone. Usage: node random_pages.js TAPESTRY [PAGES [FIRST]]; exits with 77 (skipped)
+// without Chromium.
 'use strict';
 const assert = require('node:assert');
 const {execFileSync, spawn} = require('node:child_process');
@@ -180,7 +180,7 @@ async function openPages(bases, first, count) {
   const height = frame.contentWindow.document.documentElement.scrollHeight;
   if (height > 6000) failures.push(`the report is ${height} px high at a width of 500 px`);
 
-  // Other programs may take the processor: how much slower a loop is now than at its fastest.
+  // How much slower a loop is now than at its fastest: other programs may use the processor.
   const loop = () => {
     const start = performance.now();
     let x = 0;

@@ -38,7 +38,7 @@ struct WorkedCase {
   std::function<Tensor(const Operands&)> run;
   Tensor y;                                         ///< expected, with its shape
   std::vector<double> dy = {};                      ///< if empty, gradients are not checked
-  std::vector<std::vector<double>> gradients = {};  ///< one per operand; empty: not checked
+  std::vector<std::vector<double>> gradients = {};  ///< one per operand; if empty, not checked
 };
 
 /// Makes a case, for tables of cases.
@@ -57,7 +57,7 @@ inline WorkedCase worked(const char* name, const std::function<Tensor(const Tens
   return {name, {x}, [f](const Operands& o) { return f(o[0]); }, y, dy, {dx}};
 }
 
-/// A case of an operation on single elements, which maps each x to y with a slope.
+/// A case of an element-wise operation, which maps each x to y and has the derivative `slope` at x.
 inline WorkedCase elementwise_case(std::string name, const std::function<Tensor(const Tensor&)>& f,
                                    const std::vector<double>& x, const std::vector<double>& y,
                                    const std::vector<double>& slopes = {}) {

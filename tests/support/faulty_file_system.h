@@ -18,7 +18,8 @@ class FaultyFileSystem : public FileSystem {
  public:
   std::vector<std::string> calls;  ///< names, in order
 
-  /// The call with this number, from 0, fails with `error`; close() closes the file even so.
+  /// The call with this number, from 0, fails with `error`. A failing close() still closes the
+  /// file.
   std::size_t failing_call = std::numeric_limits<std::size_t>::max();
   int error = EIO;
 
@@ -32,7 +33,7 @@ class FaultyFileSystem : public FileSystem {
     error = with;
   }
 
-  bool interrupt_every_second_call = false;  ///< if interruptible, with EINTR
+  bool interrupt_every_second_call = false;  ///< interruptible calls fail with EINTR
   std::size_t max_transfer_bytes = std::numeric_limits<std::size_t>::max();  ///< per call
   bool lose_last_byte = false;  ///< writes 0 in place of each write's last byte
   ssize_t excess_claimed = 0;   ///< added to the byte count that a write reports

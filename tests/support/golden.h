@@ -22,16 +22,16 @@
 
 namespace tapestry::test {
 
-/// A file of tests/golden/. It is text: a line [NAME] begins a case; for each tensor of it there
-/// are a line with its name and its extents and a line with its values in row-major order, which
-/// read back exactly. Lines that start with # are comments.
+/// A file of tests/golden/. It is text: a line [NAME] begins a case; each tensor of the case has a
+/// line with its name and extents, and a line with its values in row-major order, in enough digits
+/// to be read back exactly. Lines that start with # are comments.
 inline std::ifstream open_golden(const std::string& file) {
   std::ifstream in(source_folder() / "tests/golden" / file);
   REQUIRE_MESSAGE(in, "cannot read tests/golden/" << file);
   return in;
 }
 
-/// The names of all cases in a file, in its order.
+/// The names of all cases in a file, in the order of the file.
 inline std::vector<std::string> golden_cases(const std::string& file) {
   std::ifstream in = open_golden(file);
   std::vector<std::string> cases;
@@ -44,9 +44,9 @@ inline std::vector<std::string> golden_cases(const std::string& file) {
 /// Tensors that PyTorch computed in float64 for one case, to compare with results in either
 /// precision.
 ///
-/// Contents of a case: input/NAME and parameter/NAME, which are multiples of 1/256 and so exact in
-/// float32 too, output, output_gradient (a given dL/d(output)), and gradient/NAME of the parameters
-/// and of the inputs that are differentiated.
+/// Contents of a case: input/NAME and parameter/NAME, which are multiples of 1/256 and therefore
+/// exact in float32, output, output_gradient (a given dL/d(output)), and gradient/NAME of the
+/// parameters and of the inputs that are differentiated.
 class Golden {
  public:
   Golden(const std::string& file, const std::string& name, DType dtype) : dtype_(dtype) {

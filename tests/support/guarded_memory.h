@@ -8,7 +8,7 @@
 ///
 /// In a program that links guarded_memory.cpp and is started with TAPESTRY_GUARD=back or =front,
 /// all blocks of the kernels' pool come from here. If the program also links allocations.cpp, so
-/// does all memory from operator new. Without the variable nothing changes.
+/// does all memory from operator new. Without the variable, allocation is as usual.
 namespace tapestry::test {
 
 /// The side on which memory borders on an unreadable page: `back` directly after the last byte,
@@ -23,7 +23,7 @@ inline bool is_guarded_run() noexcept { return guard() != Guard::none; }
 /// if no memory is left. For 0 bytes, both sides are unreadable.
 void* allocate_guarded(std::size_t bytes, Guard side) noexcept;
 void release_guarded(void* data) noexcept;
-/// True for memory of allocate_guarded().
+/// True for memory from allocate_guarded().
 bool is_guarded(const void* data) noexcept;
 
 }  // namespace tapestry::test

@@ -38,7 +38,7 @@ inline Dataset create(hid_t file, const char* name, hid_t type, const std::vecto
           "create"};
 }
 
-/// Options of a dataset whose space is allocated at creation, as for a dataset with data.
+/// Options of a dataset whose space is allocated at creation, even if no data are written.
 inline PropertyList allocated_early() {
   PropertyList options = dataset_options();
   H5Pset_alloc_time(options.get(), H5D_ALLOC_TIME_EARLY);

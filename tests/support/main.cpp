@@ -4,7 +4,7 @@
 
 #include <csignal>
 
-// An allocation that is too large fails, as without sanitizers, instead of aborting the program.
+// With sanitizers, too, an allocation that is too large fails instead of aborting the program.
 #if defined(TAPESTRY_ASAN)
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
 #elif defined(TAPESTRY_TSAN)

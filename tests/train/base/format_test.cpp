@@ -65,7 +65,7 @@ TEST_CASE("a path that looks like an option or an override is prefixed with ./")
   CHECK(format_argument("runs/a.b=c") == "runs/a.b=c");
 }
 
-TEST_CASE("a value has its decimals, or as many as fit into 8 characters") {
+TEST_CASE("a value is printed with the given decimals, or with as many as fit into 8 characters") {
   CHECK(format_value(2.32194, 4) == "2.3219");
   CHECK(format_value(0.0, 4) == "0.0000");
   CHECK(format_value(-12345.678, 4) == "-12345.7");
@@ -81,7 +81,7 @@ TEST_CASE("a value has its decimals, or as many as fit into 8 characters") {
   }
 }
 
-TEST_CASE("words with the same index are below each other") {
+TEST_CASE("words with the same index are printed below each other") {
   const auto aligned = align_words({"Ada café x", "B-PER O O", "O"});
   CHECK(aligned == std::vector<std::string>{"Ada   café x", "B-PER O    O", "O"});
   CHECK(align_words({"", "a b"}) == std::vector<std::string>{"", "a b"});

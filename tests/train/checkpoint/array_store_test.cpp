@@ -61,7 +61,9 @@ TEST_CASE("array stores with the same arrays are equal even if their origins dif
   CHECK_FALSE(a == b);
 }
 
-TEST_CASE("get() rejects missing arrays and wrong types, naming the path and what it expected") {
+TEST_CASE(
+    "get() rejects missing arrays, wrong types and wrong shapes with the path and the expected "
+    "array") {
   ArrayStore arrays("run/step.h5");
   arrays.put<float>("w", std::array{1.0F, 2.0F}, {2, 1});
   const auto rejection = [](const auto& get) { return error_text<CheckpointError>(get); };

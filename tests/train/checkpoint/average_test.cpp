@@ -53,7 +53,8 @@ std::vector<double> values_in(const ArrayStore& snapshot, const std::string& pat
 }
 
 TEST_CASE(
-    "an average has the mean of each parameter and copies all else from the last checkpoint") {
+    "an average has the mean of each parameter and copies all other arrays from the last "
+    "checkpoint") {
   CheckpointAverage average;
   for (const std::uint64_t step : {4, 7, 12}) average.add(kept_run().snapshot(step));
   const ArrayStore result = average.result();
@@ -100,7 +101,9 @@ ArrayStore changed_run(const std::function<void(Config&)>& change) {
   return run.snapshot(tiny_steps);
 }
 
-TEST_CASE("checkpoints of different models are rejected, and one checkpoint equals its average") {
+TEST_CASE(
+    "checkpoints of different models are rejected, and the average of one checkpoint is equal to "
+    "it") {
   const ArrayStore same = kept_run().snapshot(tiny_steps);
   CheckpointAverage average;
   average.add(same);
@@ -174,7 +177,7 @@ TEST_CASE("newest_steps() and best_steps() find the newest and the best checkpoi
                  "found 12 checkpoints, expected 13 or more"));
 }
 
-TEST_CASE("the final average of a run is read only for its step and its run") {
+TEST_CASE("the final average of a run is read only if its step and its run match") {
   TinyRun run;
   const RunDirectory directory = run.directory();
   CHECK_FALSE(read_final_average(directory, 8));

@@ -96,7 +96,7 @@ class MemoryDisk : public FileSystem {
   const Bytes& bytes_;
 };
 
-/// The error of reading these bytes as a checkpoint, without the file name.
+/// The error from reading these bytes as a checkpoint, without the file name.
 std::string damage(const Bytes& bytes) {
   MemoryDisk disk(bytes);
   try {
@@ -243,7 +243,7 @@ TEST_CASE("a file that is not a checkpoint is rejected with its first bytes") {
 }
 
 TEST_CASE(
-    "a checkpoint of an unknown format version is an error about the version, not about damage") {
+    "the error about a checkpoint of an unknown format version states the version, not damage") {
   const CheckpointInFolder checkpoint;
   for (const auto& [version, words] : {std::pair(5, "a newer version of Tapestry: found format 5"),
                                        std::pair(0, "an unknown version of Tapestry: found")}) {
@@ -293,7 +293,7 @@ TEST_CASE("an HDF5 file with types or names that a checkpoint cannot have is rej
   CHECK(contains(damage(no_hdf5), "HDF5 could not open the file"));
 }
 
-TEST_CASE("a checkpoint larger than allowed is rejected without being read") {
+TEST_CASE("a checkpoint larger than allowed is rejected before it is read") {
   const CheckpointInFolder checkpoint;
   FaultyFileSystem files;
   CHECK_THROWS_AS(read_checkpoint(checkpoint.path, checkpoint.original.size() - 1, files),

@@ -127,7 +127,7 @@ StoredArray floats(ArrayShape shape, std::size_t count, float value) {
   return made.at("x");
 }
 
-/// The error of restoring a snapshot. Checks that the run does not change.
+/// The error from restoring a snapshot. Checks that the run does not change.
 std::string rejection(const ArrayStore& snapshot) {
   Run other(2);
   const ArrayStore before = other.snapshot();

@@ -174,7 +174,8 @@ TEST_CASE("training continues bit-identically from a file with parameters and op
   });
 }
 
-TEST_CASE("a file without this kind of optimizer is rejected and changes nothing") {
+TEST_CASE(
+    "a file without state of this kind of optimizer is rejected, and the model does not change") {
   const TemporaryFolder folder;
   SmallModel saved(1);
   Sgd sgd(saved.parameters.list(), {.momentum = 0.9});
@@ -224,7 +225,7 @@ TEST_CASE("an optimizer continues with the parameters of a run, not with their a
   CHECK(loaded.values() != saved.values());
 }
 
-TEST_CASE("reports shorten long lists, and integer arrays do not fit parameters") {
+TEST_CASE("reports shorten long lists, and integer arrays cannot be loaded into parameters") {
   LoadReport many;
   for (int i = 0; i < 10; ++i) many.missing.push_back("layer" + std::to_string(i));
   CHECK(to_string(many).ends_with("layer6, layer7 and 2 more"));

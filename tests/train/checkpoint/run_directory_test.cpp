@@ -201,7 +201,7 @@ struct FewInodes : FileSystem {
   std::optional<std::uint64_t> free_inodes(const char*) override { return free; }
 };
 
-TEST_CASE("the error about a lock file that cannot be created names missing inodes") {
+TEST_CASE("the error about a lock file that cannot be created says if no inode is left") {
   struct Full : FewInodes {
     int open(const char*, int, mode_t) override { return errno = ENOSPC, -1; }
   } files;
@@ -219,7 +219,7 @@ TEST_CASE("a save keeps a folder at the path of an old checkpoint and reports no
   CHECK(run.directory.steps() == Steps{10, 30});
 }
 
-TEST_CASE("a save deletes old checkpoints and returns those that cannot be deleted") {
+TEST_CASE("a save deletes old checkpoints and reports checkpoints that cannot be deleted") {
   const MadeRun run({10, 20, 30});
   FaultyFileSystem files;
   files.fail_times("unlink", 1, EPERM);
@@ -290,7 +290,7 @@ TEST_CASE("saving the same step again replaces its checkpoint") {
   CHECK(run.directory.read_newest()->arrays == snapshot_of(11));
 }
 
-TEST_CASE("a save that fails deletes and changes nothing") {
+TEST_CASE("a failed save neither deletes nor changes files") {
   const MadeRun run({10, 20});
   for (const char* call : {"open", "fallocate", "write", "fsync", "pread", "close", "rename"}) {
     CAPTURE(call);

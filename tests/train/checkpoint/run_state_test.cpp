@@ -147,7 +147,8 @@ TEST_CASE("an unreadable file is reported as a problem of the run, and other fil
   CHECK(contains(read_run_state(run).problem, "metrics.csv"));
 }
 
-TEST_CASE("steps and best score of another program's run are read, and problems fill one line") {
+TEST_CASE(
+    "steps and best score of another program's run are read, and a problem is a single line") {
   const TemporaryFolder folder;
   const fs::path run = make_run(folder / "run", stamp + "step 3/40  epoch 1\n");
   write(

@@ -55,13 +55,13 @@ TEST_CASE("noise, spikes and a slow rise of the loss are not divergence") {
     return falling(step) + 0.1 * noise() + (spike ? 8.0 : 0.0);
   };
   CHECK_FALSE(divergence_of(spiky, 20000, 100));
-  // A rise by less than half of the progress.
+  // The loss rises by less than half of its earlier decrease.
   CHECK_FALSE(divergence_of(
       [&](int step) { return falling(step) + 0.01 * noise() + 1e-4 * std::max(0, step - 2000); },
       12000, 100));
 }
 
-TEST_CASE("a loss that returns to its initial value has diverged, after three windows") {
+TEST_CASE("a loss that returns to its initial value has diverged after three windows") {
   Noise noise;
   const auto collapses = [&](int step) {
     return (step <= 1000 ? falling(step) : 4.5) + 0.1 * noise();
@@ -151,7 +151,7 @@ TEST_CASE(
   CHECK_FALSE(is_further_best(2, csv, options));
 }
 
-TEST_CASE("non-finite validations are not among the best") {
+TEST_CASE("validations with non-finite losses are not among the best") {
   const double infinity = std::numeric_limits<double>::infinity();
   const std::string csv = validated({{1, infinity}, {2, std::nan("")}, {3, 1.0}}).csv();
   CHECK(best_validations(csv, "loss") == Steps{3});
@@ -182,7 +182,7 @@ TEST_CASE("checkpoints of the average and of the best validations are kept") {
 }
 
 TEST_CASE(
-    "a continued run keeps the best of a validation that was due, and drops one that was not") {
+    "a continued run keeps the best score of the last validation only if this validation was due") {
   for (const bool is_due : {false, true}) {
     CAPTURE(is_due);
     TrainingState state;

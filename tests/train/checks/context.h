@@ -50,7 +50,7 @@ using ChangeLogits = std::function<Tensor(const Tensor& logits, const TokenVecto
 /// Replaces the logits of a model, and its loss by their cross entropy.
 inline Change logits_changed(const ChangeLogits& f) {
   return [f](CheckedModel& model) {
-    const auto last = std::make_shared<TokenVectors>();  // input of the features
+    const auto last = std::make_shared<TokenVectors>();  // the last input of `features`
     model.features = [last, whole = model.features](const TokenVectors& read,
                                                     const NetworkInput& input, const Mode& mode) {
       *last = read;

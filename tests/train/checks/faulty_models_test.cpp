@@ -111,7 +111,7 @@ const Change counts_calls =
       return scale(logits, 1.0 + 1e-12 * ++*calls);
     });
 
-/// Clears the gradients whenever a new loss is computed, as `=` instead of `+=` would.
+/// Clears the gradients whenever a new loss is computed, like `=` instead of `+=`.
 void forgets_gradients(CheckedModel& model) {
   model.loss = [parameters = model.parameters, whole = model.loss](
                    const Tensor& features, const Ids& labels, const CrossEntropyOptions& options) {

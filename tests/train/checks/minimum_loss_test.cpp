@@ -28,7 +28,7 @@ TEST_CASE("the minimum loss is 0 if every prefix has one next token") {
 }
 
 TEST_CASE("the minimum loss of a prefix with two next tokens is their entropy") {
-  // After 4: 5 or 6, once each; all later tokens are certain.
+  // 5 and 6 follow 4 once each; all later tokens are certain.
   CHECK(minimum_loss(windows({{4, 5, 7}, {4, 6, 8}}), true) == Approx(2 * std::log(2.0) / 4));
   // 5 is twice as frequent as 6.
   CHECK(minimum_loss(windows({{4, 5}, {4, 5}, {4, 6}}), true) ==

@@ -17,7 +17,7 @@ Batch two_sentences() {
                     std::vector<std::size_t>{0, 1});
 }
 
-TEST_CASE("select_rows pads the selected rows to their longest") {
+TEST_CASE("select_rows pads the selected rows to the longest of these rows") {
   const Batch second = select_rows(two_sentences(), 1, 2);
   CHECK(second.rows == 1);
   CHECK(second.source == std::vector<std::int32_t>{7, eos_id});

@@ -99,7 +99,7 @@ TEST_CASE("completion offers commands, options and values that may follow") {
       {{"train", "--resume", "--allow-change", "model.dro"}, {"model.dropout"}},
       {{"train", "--resume", "--allow-change", "data.train_te"}, {"data.train_text"}},
       {{"train", "--resume", "--allow-change", "model.d_m"}, {}},
-      // Some shells split words at =: the candidates are the values without the key.
+      // Some shells split words at =, so the candidates are the values without the key.
       {{"train", "copy.yaml", "model.norm", "="}, {"pre", "post"}},
       {{"train", "copy.yaml", "model.norm", "=", "po"}, {"post"}},
       {{"train", "copy.yaml", "model.d_ff", "=", "8", "model.norm", "=", "po"}, {"post"}},

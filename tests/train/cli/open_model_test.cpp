@@ -17,7 +17,7 @@
 namespace tapestry {
 namespace {
 
-/// The config of a run on images with `held_out` of them held out.
+/// The config of a run on images, `held_out` of which are held out.
 Config images_config(std::size_t validation_size, std::size_t test_size) {
   Config config;
   config.model_kind = "vision_transformer";
