@@ -45,7 +45,7 @@ bool covers_all(const auto& batches, std::size_t count) {
   return seen == all;
 }
 
-/// (number of rows, longest side) of a batch.
+/// The number of rows and the longest side of a batch.
 using Shape = std::pair<std::size_t, std::size_t>;
 
 std::vector<Shape> batch_shapes(const std::vector<Example>& pairs,
@@ -138,7 +138,9 @@ TEST_CASE("the order of batches depends only on seed and epoch") {
   check([&](std::uint64_t seed) { return BatchSchedule(pairs, BatchTokens{64}, seed); });
 }
 
-TEST_CASE("at() returns the batch of a position, and after() continues with the next epoch") {
+TEST_CASE(
+    "at() returns the batch at a position, and after() returns the next position, even in the next "
+    "epoch") {
   BatchSchedule schedule(random_pairs(25), 10, 1);
   CHECK(schedule.after({0, 0}) == BatchPosition{0, 1});
   CHECK(schedule.after({0, 2}) == BatchPosition{1, 0});

@@ -186,7 +186,7 @@ Masked mask(const Ids& tokens, std::size_t example, const BatchRules& by = rules
   return masked;
 }
 
-/// <bos>, `count` words, <eos>.
+/// A sentence of <bos>, `count` words and <eos>.
 Ids sentence(std::size_t count) {
   Ids ids = {bos_id};
   for (std::size_t i = 0; i < count; ++i) ids.push_back(first_word_id + static_cast<int>(i));

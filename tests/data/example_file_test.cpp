@@ -90,7 +90,7 @@ TEST_CASE("examples, lines, parts and notes are read as they were written") {
     CHECK(file.bytes() == std::filesystem::file_size(folder / "x"));
   }
   CHECK(names_in(folder) == std::vector<std::string>{"x"});
-  // Ids take two bytes if the vocabulary allows it.
+  // Ids take two bytes each if the vocabulary is small enough.
   const auto size = [&](std::size_t ids) {
     write(folder / "x", ExampleList(1000, some[0]), ids);
     return std::filesystem::file_size(folder / "x");

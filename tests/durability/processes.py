@@ -301,7 +301,7 @@ def check_rejections(options, folder):
 
     rejected(parallel.command(MICRO_BATCHES + 1, 1),
              "train.accumulate: found 5, expected at least 6")
-    # Rank 1 has another config or another command line.
+    # Rank 1 has a different config or command line.
     one, two = (parallel.command(1, 1, [f"model.dropout={rate}"]) for rate in (0.1, 0.3))
     both = [*mpirun(1), *one, ":", "-n", "1"]
     rejected([*both, *two], r"rank 1 on \S+: config: found `dropout: 0.3`, expected `dropout: 0.1`")
@@ -313,7 +313,7 @@ def check_rejections(options, folder):
     first, second = ([options.program, "train", "--resume", f"epochs-{n}.yaml"] for n in (2, 3))
     rejected([*mpirun(1), *first, ":", "-n", "1", *second],
              ": config: found `epochs: 3`, expected `epochs: 2`")
-    # Threads are a process setting and may differ.
+    # The number of threads is a process setting, which may differ between ranks.
     outcome = parallel.run.execute(
         [*mpirun(1), *one, "--dry-run", ":", "-n", "1", *one, "--dry-run", "train.threads=2"],
         env=environment())

@@ -58,7 +58,7 @@ if [ "$seconds" = --merge ]; then
   exit
 fi
 
-# number PREFIX LOG: the number after the last occurrence of the prefix at the start of a line.
+# number PREFIX LOG: prints the number after PREFIX on the last line that starts with PREFIX.
 number() { sed -n "s/^$1 *\([0-9]*\).*/\1/p" "$2" | tail -1; }
 
 row='%-12s %14s %8s %8s %8s %9s\n'

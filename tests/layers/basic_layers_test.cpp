@@ -60,7 +60,7 @@ TEST_CASE("Linear rejects a different width or element type, and the error names
                           [&] { Linear(Scope(parameters) / "encoder" / "linear1", 2, 2); });
 }
 
-TEST_CASE("linear rejects a width of 0 and names its layer") {
+TEST_CASE("linear rejects a width of 0, and the error names the layer") {
   Parameters parameters(DType::float32, 1);
   const Scope scope = Scope(parameters) / "head";
   check_error<ValueError>("head: linear:|0|1", [&] { Linear(scope, 0, 3); });
@@ -131,7 +131,7 @@ TEST_CASE("dropout after a ReLU also depends on the path of the layer") {
   CHECK(values_of(relu_dropout(x, 0.5, stream.named("a"))) == y);
 }
 
-TEST_CASE("dropout rejects a rate outside [0, 1] and names its layer") {
+TEST_CASE("dropout rejects a rate outside [0, 1], and the error names the layer") {
   Parameters parameters(DType::float32, 1);
   const auto message = [](const std::string& rate) {
     return "ff.dropout: dropout: the rate is " + rate + ", expected 0 to 1";

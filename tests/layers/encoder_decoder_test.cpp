@@ -279,7 +279,7 @@ TEST_CASE_TEMPLATE(
   }
 }
 
-TEST_CASE("stacks reject inputs that do not fit, and the error names the inner layer") {
+TEST_CASE("stacks reject inputs of the wrong shape, and the error names the inner layer") {
   const auto of = [](const Shape& shape) { return Tensor::zeros(shape, DType::float64); };
   const MadeStack<Encoder> pre(4, OfEncoder::stack(small_layer(NormPlacement::pre)));
   const MadeStack<Encoder> post(4, OfEncoder::stack(small_layer(NormPlacement::post)));

@@ -74,7 +74,7 @@ TEST_CASE("mean pooling without lengths averages all tokens") {
                values_of(pool(PoolingKind::mean, two_sequences(), Lengths{3, 2})));
 }
 
-TEST_CASE("pooling rejects lengths that do not fit") {
+TEST_CASE("pooling rejects lengths that do not match its input") {
   const Tensor x = two_sequences();
   check_error<ShapeError>("pooling:|1|(2, 3, 2)|2",
                           [&] { pool(PoolingKind::mean, x, Lengths{3}); });

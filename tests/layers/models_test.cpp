@@ -74,7 +74,8 @@ TEST_CASE("models without layers compute scores from embeddings plus positions")
   const double root = std::sqrt(2.0);
   const double first[] = {root, 2 * root + 1};
   const double second[] = {3 * root + std::sin(1.0), 4 * root + std::cos(1.0)};
-  const auto words = [](const double* x) {  // (0, 0), (1, 2) and (3, 4), and biases
+  const auto words = [](const double* x) {  // scores with the rows (0, 0), (1, 2), (3, 4) and the
+                                            // biases 10, 20, 30
     return std::vector{10.0, 20 + x[0] + 2 * x[1], 30 + 3 * x[0] + 4 * x[1]};
   };
   const auto labels = [](double x0, double x1) { return std::vector{100 + x0, 200 + 10 * x1}; };
@@ -295,7 +296,7 @@ TEST_CASE("the gradients of every kind of model agree with finite differences fo
   }
 }
 
-TEST_CASE("models of every kind reject long sequences, unknown ids and lengths that do not fit") {
+TEST_CASE("models of every kind reject long sequences, unknown ids and a wrong number of lengths") {
   for (const ModelKind kind : token_kinds) {
     CAPTURE(model_kind_name(kind));
     const MadeNetwork made(with_kind(small(), kind));

@@ -119,7 +119,7 @@ TEST_CASE("two layers with equal parameters and one stream drop different attent
         values_of(b(x, x, {}, Mode::training(RandomStream(1)))));
 }
 
-TEST_CASE("multi-head attention rejects inputs that do not fit and names the layer") {
+TEST_CASE("multi-head attention rejects invalid sizes and inputs, and the error names the layer") {
   const auto zeros = [](const Shape& shape) { return Tensor::zeros(shape, DType::float64); };
   const Attention attention(4, 2);
   check_error<ShapeError>("attn: multi-head attention:|6|4", [&] { Attention(6, 4); });

@@ -79,7 +79,7 @@ inline Ids labels_for(ModelKind kind) {
   return {{2}, {0}};
 }
 
-/// Names and shapes of the parameters outside the stack of this name.
+/// Names and shapes of all parameters except the parameters of `stack`.
 inline std::vector<std::string> outside(const char* stack, const Parameters& parameters) {
   std::vector<std::string> names;
   for (const std::string& line : listing(parameters)) {

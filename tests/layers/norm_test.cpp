@@ -301,7 +301,8 @@ TEST_CASE("buffers are listed separately from parameters, in order and without g
         mean.value().values<float>().data());
 }
 
-TEST_CASE("Parameters commit and discard all buffers, and zero_grad() discards") {
+TEST_CASE(
+    "Parameters commit or discard the updates of all buffers, and zero_grad() discards them") {
   Parameters parameters(DType::float64, 1);
   const RunningAverage a = parameters.create_buffer("a", {2}, zeros_initializer());
   const RunningAverage b = parameters.create_buffer("b", {2}, zeros_initializer());

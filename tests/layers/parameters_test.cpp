@@ -111,7 +111,7 @@ TEST_CASE("Parameters can be passed as the scope of a whole model") {
   CHECK(parameters.find("weight")->tensor.identity() == model.weight.identity());
 }
 
-TEST_CASE("the path of a scope outlives it") {
+TEST_CASE("the path of a scope remains valid after the scope is destroyed") {
   Parameters parameters(DType::float64, 1);
   std::optional<Scope> scope(Scope(parameters) / "encoder" / "layers");
   const std::string& path = scope->path();

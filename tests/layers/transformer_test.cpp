@@ -87,7 +87,7 @@ TEST_CASE("the first loss is near ln(vocabulary), and half a nat above it with t
   }
 }
 
-TEST_CASE("lengths, batches and widths that do not fit are rejected with the path of the layer") {
+TEST_CASE("inconsistent lengths, widths and head counts are rejected with the path of the layer") {
   const TestTransformer model(small());
   TokenBatch short_of_lengths = source;
   short_of_lengths.lengths.pop_back();

@@ -183,7 +183,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("several frozen parameters can have an optimizer, and repeated ones are rejected") {
+TEST_CASE("an optimizer accepts several frozen parameters, and rejects repeated parameters") {
   NamedTensor p = leaf("p", {1}, {1}), q = leaf("q", {1}, {1});
   p.tensor.set_requires_grad(false);
   q.tensor.set_requires_grad(false);

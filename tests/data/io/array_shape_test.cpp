@@ -9,7 +9,7 @@
 namespace tapestry {
 namespace {
 
-TEST_CASE("byte_count() returns the bytes of an array, or nullopt for more than 64 bits") {
+TEST_CASE("byte_count() returns the size of an array in bytes, or nullopt if it exceeds 64 bits") {
   CHECK(byte_count({}, 8) == 8);
   CHECK(byte_count({3, 4}, 2) == 24);
   CHECK(byte_count({3, 4}, 0) == 0);

@@ -168,7 +168,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an error in flushing the folder is reported, and the new file is in place") {
+TEST_CASE("if flushing the folder fails, the error is reported and the new file remains") {
   const TemporaryFolder folder;
   write(folder / "x", "old");
   FaultyFileSystem files;
@@ -363,7 +363,8 @@ TEST_CASE("without commit(), the target is unchanged and the temporary file is d
 }
 
 TEST_CASE(
-    "errors of a temporary file state the written bytes, and their hints end with the given text") {
+    "errors about a temporary file state the bytes written, and their hints end with the given "
+    "text") {
   const TemporaryFolder folder;
   FaultyFileSystem files;
   files.free_space = 17;
@@ -430,7 +431,8 @@ TEST_CASE("a folder that cannot be inspected, created or flushed is reported") {
   failing(5, "fsync", "could not flush its parent folder: Input/output");
 }
 
-TEST_CASE("a folder that this user cannot create is named, and the folder to make writable") {
+TEST_CASE(
+    "if this user cannot create a folder, the error names it and the folder to make writable") {
   const TemporaryFolder folder;
   const std::filesystem::path parent = folder / "parent";
   std::filesystem::create_directory(parent);

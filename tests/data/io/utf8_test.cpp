@@ -100,7 +100,7 @@ TEST_CASE("is_control() is true for the control characters of ASCII and Latin-1"
     CHECK(!is_control(character));
 }
 
-TEST_CASE("capitals of European languages become lower case, other characters are unchanged") {
+TEST_CASE("lowercase_european() converts capital letters and leaves other characters unchanged") {
   CHECK(lowercase_european("Hello WORLD Äpfel ÀÖØ ŁÓDŹ ČESKÝ ŸVES") ==
         "hello world äpfel àöø łódź český ÿves");
   CHECK(lowercase_european("ΑΘΉΝΑ МОСКВА ЁЖ VIỆT STRAẞE") == "αθήνα москва ёж việt straße");

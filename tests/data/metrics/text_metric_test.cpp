@@ -209,7 +209,7 @@ TEST_CASE("chrF++ separates one punctuation mark from each word") {
   CHECK(chrf_sums({.char_order = 1}, {"ab", "cd"}, {{"xy", "cde"}, {"abz", "x"}}) == Sums{4, 6, 4});
 }
 
-TEST_CASE("names and signatures of resampling equal those of sacreBLEU") {
+TEST_CASE("metric names, and signatures with resampling, equal those of sacreBLEU") {
   CHECK(Bleu({.lowercase = true, .smoothing = BleuSmoothing::floor, .effective_order = true})
             .signature({.references = 3, .bootstrap_samples = 1000, .seed = 7}) ==
         "nrefs:3|bs:1000|seed:7|case:lc|eff:yes|tok:13a|smooth:floor[0.10]|version:2.6.0");

@@ -90,7 +90,7 @@ TEST_CASE("content and seed assign one sentence in 20 to validation and one in 2
   CHECK(moved > 50);
 }
 
-TEST_CASE("every part has the requested number of pairs of its split, which may be 0") {
+TEST_CASE("every part has the requested number of pairs, which may be 0, all from the same split") {
   const Corpus corpus = draw(sizes(500, 40, 30)), smaller = draw(sizes(10, 0, 0));
   CHECK(corpus.train.size() == 500);
   CHECK(corpus.validation.size() == 40);

@@ -198,7 +198,7 @@ std::size_t border_of(const std::string& text, double share, TextUnit unit) {
   return at;
 }
 
-TEST_CASE("lines of any length are held out whole, even around 64 KB and in several files") {
+TEST_CASE("whole lines of any length are held out, even near 64 KB and in several files") {
   BookFolder text("");
   text.files.train_text = std::vector<std::string>{"train.txt", "more.txt"};
   text.windows.context = 1 << 20;

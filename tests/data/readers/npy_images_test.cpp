@@ -39,12 +39,13 @@ struct NpyFolder : test::ImageFolder {
   void write_labels(const std::string& bytes) const { folder.write("digits.labels.npy", bytes); }
 };
 
-/// A .npy file of zeros with this type and shape, in this number of bytes.
+/// A .npy file with this type and shape, and data of `bytes` zero bytes.
 std::string zeros(const char* type, const char* shape, std::size_t bytes) {
   return npy(header(type, shape), std::string(bytes, '\0'));
 }
 
-TEST_CASE("two .npy files give the same images and labels as a table, and both are listed") {
+TEST_CASE(
+    "two .npy files give the same images and labels as a table, and are listed as data files") {
   NpyFolder folder;
   const Corpus corpus = folder.load();
   REQUIRE(corpus.train.size() == 3);

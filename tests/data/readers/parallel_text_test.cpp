@@ -159,7 +159,7 @@ TEST_CASE("the files that were read are listed by key, with size and digest") {
 
 TEST_CASE("text is encoded with given vocabularies, and other words are unknown") {
   ParallelFolder text;
-  text.words.min_frequency = 3;  // no word is that frequent
+  text.words.min_frequency = 3;  // no word occurs three times
   const FixedVocabularies fixed = {Vocabulary({"Haus", "ein"}), Vocabulary({"a", "house"})};
   const Corpus corpus = text.load(&fixed);
   CHECK(corpus.source_vocabulary == fixed.source);

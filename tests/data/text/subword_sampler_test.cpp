@@ -75,7 +75,7 @@ Vocabulary model(const std::vector<std::pair<std::string, float>>& pieces, char 
 
 }  // namespace
 
-TEST_CASE("sampled segmentations vary and have the same text") {
+TEST_CASE("sampled segmentations vary and decode to the same text") {
   for (const bool bytes : {false, true}) {
     const Vocabulary unigram = trained(SubwordKind::unigram, bytes);
     const Vocabulary bpe = trained(SubwordKind::bpe, bytes);

@@ -44,7 +44,9 @@ std::shared_ptr<const SubwordModel> train(const SubwordOptions& options) {
 
 }  // namespace
 
-TEST_CASE("subwords of either kind have the requested size and decode to the text") {
+TEST_CASE(
+    "a subword vocabulary of either kind has the requested size, and its tokens decode to the "
+    "text") {
   for (const SubwordKind kind : {SubwordKind::unigram, SubwordKind::bpe}) {
     CAPTURE(static_cast<int>(kind));
     const auto model = train(options_of(kind, 34));
@@ -82,7 +84,7 @@ TEST_CASE("characters without a piece are <unk>, or bytes with byte fallback") {
   CHECK(model->split("<0xE2>").size() > 1);
 }
 
-TEST_CASE("the normalization of subwords can be chosen") {
+TEST_CASE("each normalization of subwords changes text as documented") {
   const auto text = [&](TextNormalization normalization, std::string_view given) {
     SubwordOptions options = options_of(SubwordKind::bpe, 300);
     options.byte_fallback = true;
@@ -108,7 +110,7 @@ TEST_CASE("rare characters have no piece if character_coverage excludes them") {
   CHECK(train_subwords(text, options, "x")->split("z") == Tokens{"\u2581", "z"});
 }
 
-TEST_CASE("unusual text is the same after encoding and decoding with subwords") {
+TEST_CASE("encoding unusual text as subwords and decoding it restores the text") {
   SubwordOptions options = options_of(SubwordKind::unigram, 290);
   options.byte_fallback = true;
   const auto model = train(options);

@@ -80,7 +80,9 @@ TEST_CASE(
   CHECK_THROWS_AS(arrays.get_text("w"), CheckpointError);
 }
 
-TEST_CASE("put() rejects bytes that do not match the shape, even if the product overflows") {
+TEST_CASE(
+    "put() rejects bytes that do not match the shape, even if the product of its extents "
+    "overflows") {
   ArrayStore arrays;
   const std::uint64_t huge = std::uint64_t{1} << 62U;
   CHECK_THROWS_AS(arrays.put<float>("x", std::array{1.0F}, {2}), std::invalid_argument);

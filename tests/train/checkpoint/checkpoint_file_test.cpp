@@ -192,7 +192,7 @@ TEST_CASE("equal arrays give equal bytes, independent of the order in which they
   CHECK(a.original == b.original);
 }
 
-TEST_CASE("the user block has the documented layout, and HDF5 follows it") {
+TEST_CASE("the user block has the documented layout, and HDF5 data follow the block") {
   const Bytes bytes = CheckpointInFolder().original;
   Bytes expected(block_size);
   std::memcpy(expected.data(), "TAPESTRY\x04\0\0\0\0\x02\0\0", 16);
@@ -334,7 +334,7 @@ TEST_CASE("short reads and writes and interrupted calls do not change the result
   CHECK(read_checkpoint(checkpoint.path, 1 << 20, files) == every_type());
 }
 
-TEST_CASE("saving arrays that HDF5 cannot store is an output error and writes no file") {
+TEST_CASE("saving arrays that HDF5 cannot store throws OutputError and writes no file") {
   const TemporaryFolder folder;
   ArrayStore endless, conflict;
   endless.put<float>("x", {}, {0, ~std::uint64_t{0}});  // HDF5 reads ~0 as an unlimited length
@@ -345,7 +345,7 @@ TEST_CASE("saving arrays that HDF5 cannot store is an output error and writes no
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 
-TEST_CASE("errors about arrays that were read from a file name the file") {
+TEST_CASE("if arrays were read from a file, errors about the arrays state its path") {
   const CheckpointInFolder checkpoint;
   CHECK_THROWS_WITH_AS(
       read_checkpoint(checkpoint.path).get<float>("w", {3}),

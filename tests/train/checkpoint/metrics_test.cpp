@@ -92,7 +92,7 @@ TEST_CASE("write() replaces the old file") {
 const std::string training_row = "50,2,train,0.1,1.5,,,0.001,0.25,640\n";
 const std::string validation_row = "100,3,validation,0.5,1.75,0.875,0.25,,,40\n";
 
-/// The error about a table, without the prefix; empty if it is accepted.
+/// The error about a table, without the prefix; empty if the table is accepted.
 std::string rejection(const std::string& csv) try {
   require_metrics(csv, "x.h5: train/metrics");
   return "";
@@ -102,7 +102,7 @@ std::string rejection(const std::string& csv) try {
   return message.substr(place.size());
 }
 
-/// The error about a table with `replaced` replaced in a training row.
+/// The error about a table in which `by` replaces the text `replaced` in a training row.
 std::string rejection_with(const std::string& replaced, const std::string& by) {
   std::string row = training_row;
   return rejection(header + validation_row + row.replace(row.find(replaced), replaced.size(), by));

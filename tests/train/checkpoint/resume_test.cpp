@@ -83,7 +83,7 @@ TEST_CASE(
   CHECK_FALSE(test::contains(table, "train.steps"));
 }
 
-TEST_CASE("permissions for unknown keys and keys that can never change are rejected") {
+TEST_CASE("--allow-change rejects unknown keys and keys that can never change") {
   for (const auto& [key, words] :
        {std::pair("model.dropuot", "did you mean `model.dropout`?"),
         {"lr", "did you mean `schedule.learning_rate`?"},

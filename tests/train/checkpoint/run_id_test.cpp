@@ -42,7 +42,8 @@ TEST_CASE("runs have the same id if and only if they compute the same results") 
     change(config);
     CHECK(id_of(config) != id);
   }
-  Config config = tiny_config();  // keys that change freely on resume, process settings and paths
+  Config config =
+      tiny_config();  // changes keys that may change on resume, process settings and paths
   config.train.steps = 20;
   config.train.save_every = 1;
   config.train.threads = 2;

@@ -128,7 +128,7 @@ TEST_CASE("a lock is held until its file is replaced") {
   CHECK_THROWS_AS(watched.require_held(), OutputError);
 }
 
-TEST_CASE("a deleted lock file is created and locked again, unless another process has done so") {
+TEST_CASE("a deleted lock file is created and locked again, unless another process has locked it") {
   const TemporaryFolder folder;
   RunLock lock(folder.path());
   std::filesystem::remove(folder / ".lock");
@@ -150,7 +150,7 @@ TEST_CASE("copies of a RunDirectory share its lock, and require_lock() throws if
   CHECK_THROWS_AS(copy.require_lock(), RunDirectoryInUse);
 }
 
-TEST_CASE("a lock that cannot be created is an output error with a suitable hint") {
+TEST_CASE("failing to create a lock throws OutputError with a suitable hint") {
   const TemporaryFolder folder;
   CHECK_THROWS_AS(RunLock(folder / "none"), OutputError);
   for (const auto& [call, error, hint] :

@@ -145,7 +145,7 @@ TEST_CASE(
   CHECK_FALSE(is_further_best(5, csv, options));
   options.keep_best = 2;
   CHECK(is_further_best(3, csv, options));
-  CHECK_FALSE(is_further_best(4, csv, options));  // step 3 is equal and earlier
+  CHECK_FALSE(is_further_best(4, csv, options));  // step 3 has an equal loss and is earlier
   options.best_metric = "token_accuracy";
   CHECK(is_further_best(5, csv, options));
   CHECK_FALSE(is_further_best(2, csv, options));

@@ -147,7 +147,7 @@ TEST_CASE("each check fails for models that lack its property, and reports the p
   const struct {
     CheckResult (*check)(const CheckContext&);
     Change change;
-    std::string begin, end{};  ///< texts at both ends of the details
+    std::string begin, end{};  ///< the details begin and end with these texts
   } rows[] = {
       {causality, sees_all_of(&TokenVectors::target),
        "logits of example 1 at token 1 depend on target input 2 by ", ", expected exactly 0"},

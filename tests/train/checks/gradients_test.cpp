@@ -42,7 +42,7 @@ const json uneven_object = json::parse(R"({
 
 json object_of(const GradcheckReport& report) { return json::parse(to_json(report, "m.yaml")); }
 
-TEST_CASE("every field of a gradcheck row has its own value in JSON") {
+TEST_CASE("every field of a gradcheck row is written to JSON with its value") {
   CHECK(object_of({.rows = {uneven_row()}, .first_wrong = {}}).at("rows") ==
         json::array({uneven_object}));
 }
@@ -63,7 +63,7 @@ TEST_CASE("missing and non-finite values are null in JSON") {
   CHECK(object.at("model") == "m.yaml");
 }
 
-TEST_CASE("the first wrong operation in JSON has its place, its inputs and the row of one input") {
+TEST_CASE("in JSON, the first wrong operation has its place, its inputs and the row of one input") {
   const GradcheckReport report{
       .rows = {},
       .first_wrong = FaultyOperation{.index = 7,

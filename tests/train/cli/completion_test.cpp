@@ -135,7 +135,7 @@ TEST_CASE("only run directories are offered where a run is expected") {
   std::filesystem::current_path(before);
 }
 
-TEST_CASE("every shell has a script that calls the program") {
+TEST_CASE("the completion script of every shell calls the program") {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     CHECK(contains(completion_script(shell), " complete "));
     CHECK(contains(completion_script(shell), "_tapestry"));

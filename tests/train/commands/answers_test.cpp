@@ -6,8 +6,7 @@
 
 #include "tests/train/kinds.h"
 
-/// `tapestry classify`, `tag` and `fill`, and the option --long-lines of all commands that read
-/// lines.
+/// Tests `tapestry classify`, `tag` and `fill`, and --long-lines of all commands that read lines.
 namespace tapestry {
 namespace {
 

@@ -8,7 +8,7 @@
 #include "tests/train/kinds.h"
 #include "train/checkpoint/checkpoint_file.h"
 
-/// `tapestry attention`.
+/// Tests `tapestry attention`.
 namespace tapestry {
 namespace {
 
@@ -88,7 +88,7 @@ TEST_CASE("attention prints the tokens that each kind of model reads from an exa
         Json{"class", "0,0", "0,1", "0,2", "0,3", "1,0", "1,1", "1,2", "1,3"});
 }
 
-TEST_CASE("attention shows an example of the validation set, or else of the test or training set") {
+TEST_CASE("attention shows a validation example, or else a test or training example") {
   const AttentionWorkplace work;
   CHECK(work.json("pairs.yaml").at("example") == "validation 1");
   CHECK(work.json("pairs.yaml data.validation_size=0").at("example") == "test 1");

@@ -10,7 +10,7 @@
 #include "tests/train/program.h"
 #include "train/checkpoint/checkpoint_file.h"
 
-/// `tapestry average`, train.average_last and train.keep_best.
+/// Tests `tapestry average`, train.average_last and train.keep_best.
 namespace tapestry {
 namespace {
 

@@ -4,7 +4,7 @@
 
 #include "tests/train/kinds.h"
 
-/// `tapestry config`.
+/// Tests `tapestry config`.
 namespace tapestry {
 namespace {
 

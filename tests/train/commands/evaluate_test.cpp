@@ -14,7 +14,7 @@
 #include "train/config/load.h"
 #include "train/tasks/data_source.h"
 
-/// `tapestry evaluate` and `tapestry errors`, and which data files a trained model needs.
+/// Tests `tapestry evaluate`, `tapestry errors`, and which data files a trained model needs.
 namespace tapestry {
 namespace {
 
@@ -82,7 +82,8 @@ std::string shown(const std::string& source, const std::string& output, const st
   return output == target ? text : text + fmt::format("expected  {}\n", target);
 }
 
-TEST_CASE("evaluate shows five pairs by default, of the test set or else of the validation set") {
+TEST_CASE(
+    "by default, evaluate shows five test pairs, or validation pairs if there is no test set") {
   const TinyWorkplace work;
   for (const std::string test_size : {"data.test_size=7", "data.test_size=0"}) {
     CAPTURE(test_size);
