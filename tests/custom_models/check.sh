@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
 # Tests the commands of a user's program with custom models: check.sh PROGRAM
-# Trains, evaluates and applies a custom version of each model kind that answers input lines; checks
-# the
-# messages about faulty models and registrations, and the name of the program in help and scripts.
+# Trains, evaluates and applies a custom version of each model kind that answers input lines. Checks
+# the messages about faulty models and registrations, and the program name in help and scripts.
 set -euo pipefail
 program=$1
 name=$(basename "$program")

@@ -149,7 +149,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "schedules without examples, with batch size 0 or below the longest example are rejected") {
+    "schedules without examples, with batch size 0 or without room for an example are rejected") {
   const std::vector<Example> pairs = pairs_of_lengths({3, 6, 2});
   CHECK_THROWS_AS(BatchSchedule({}, 1, 1), std::invalid_argument);
   CHECK_THROWS_AS(BatchSchedule(pairs, 0, 1), std::invalid_argument);

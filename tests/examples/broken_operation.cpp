@@ -77,9 +77,9 @@ int main() {
       tapestry::gradcheck(network, {{"x", x}, {"w1", w1}, {"w2", w2}});
   std::fputs(to_string(report).c_str(), stdout);
 
+  // The wrong gradients are the gradients of x and w1, which pass through the operation.
   const bool found = report.first_wrong && report.first_wrong->operation == "broken_rms_norm" &&
                      report.first_wrong->layer_path == "encoder.norm" &&
-                     report.count(tapestry::GradcheckVerdict::wrong) ==
-                         2;  // x and w1, whose gradients pass through the operation
+                     report.count(tapestry::GradcheckVerdict::wrong) == 2;
   return found ? 0 : 1;
 }

@@ -3,8 +3,7 @@
 # Runs the program of custom_model.cpp as a user would: custom_model.sh PROGRAM BROKEN_PROGRAM [KILLS]
 # Trains, kills the run KILLS times (default 3) with SIGKILL and resumes it. Compares the bytes of
 # the last checkpoint with the last checkpoint of an uninterrupted run. Checks config errors,
-# gradcheck, check and
-# evaluate. BROKEN_PROGRAM has a wrong gradient, which gradcheck must name.
+# gradcheck, check and evaluate. BROKEN_PROGRAM has a wrong gradient, which gradcheck must name.
 set -euo pipefail
 program=$1
 broken=$2

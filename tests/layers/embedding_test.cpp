@@ -25,7 +25,8 @@ TEST_CASE("the initial embedding matrix has variance 1 / d_model") {
 }
 
 TEST_CASE(
-    "an embedding rejects ids outside its vocabulary, and the error states path and position") {
+    "an embedding rejects ids outside its vocabulary, and the error names the layer and the "
+    "position") {
   Parameters parameters(DType::float32, 1);
   const Embedding layer(Scope(parameters) / "source_embedding", 11, 2, {.padding_id = 0});
   check_error<ValueError>("source_embedding: embedding:|(1, 1)|11|0", [&] {
@@ -155,8 +156,7 @@ TEST_CASE("an image does not need to be square") {
                                                               200, 210, 300, 310});
 }
 
-TEST_CASE(
-    "each image of a batch becomes a class token, which is equal for all images, and patches") {
+TEST_CASE("each image of a batch becomes patches, which follow the same class token") {
   Identity made({.height = 1, .width = 2, .channels = 1}, 1);
   check_values(made.layer(Tensor::from({2, 2}, {1, 2, 3, 4}, DType::float64)),
                {-1, 1, 2, -1, 3, 4});

@@ -62,8 +62,8 @@ inline std::vector<std::string> listing(const Parameters& parameters) {
 inline void check_gradients(const std::function<Tensor()>& function, const Parameters& parameters,
                             std::initializer_list<Tensor> inputs,
                             const GradcheckOptions& options = {}) {
-  const Threads one(
-      1);  // with thousands of calls on tiny shapes, waking threads would take most of the time
+  // With thousands of calls on tiny shapes, waking threads would take most of the time.
+  const Threads one(1);
   std::vector<NamedTensor> tensors = parameters.list();
   for (const Tensor& input : inputs) tensors.push_back({"an input", input});
   for (const GradcheckRow& row : gradcheck(function, tensors, options).rows) {

@@ -119,7 +119,7 @@ TEST_CASE("this machine has memory") {
   CHECK(memory.total < no_memory_limit);
 }
 
-TEST_CASE("more memory than a limit or the machine allows is rejected with both sizes") {
+TEST_CASE("a need for more memory than a limit or the machine allows is rejected with both sizes") {
   const auto error = [](std::uint64_t need, const AvailableMemory& available) -> std::string {
     try {
       require_memory("x.h5: found 9 images", need, "use fewer", available);

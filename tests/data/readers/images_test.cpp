@@ -233,8 +233,7 @@ TEST_CASE("holding out all images of a class, or more than exist, is rejected") 
 }
 
 TEST_CASE(
-    "with validation and test files, all their images are used and no training images are held "
-    "out") {
+    "with validation and test files, no training images are held out, and all images are used") {
   CountingFolder images;
   images.folder.write("other.csv", "5,b\n6,b\n");
   images.options.validation_images = images.options.test_images = "other.csv";

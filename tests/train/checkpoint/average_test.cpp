@@ -102,8 +102,8 @@ ArrayStore changed_run(const std::function<void(Config&)>& change) {
 }
 
 TEST_CASE(
-    "checkpoints of different models are rejected, and the average of one checkpoint is equal to "
-    "it") {
+    "checkpoints of different models are rejected, and a checkpoint equals its own "
+    "average") {
   const ArrayStore same = kept_run().snapshot(tiny_steps);
   CheckpointAverage average;
   average.add(same);

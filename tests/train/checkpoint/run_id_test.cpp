@@ -42,8 +42,8 @@ TEST_CASE("runs have the same id if and only if they compute the same results") 
     change(config);
     CHECK(id_of(config) != id);
   }
-  Config config =
-      tiny_config();  // changes keys that may change on resume, process settings and paths
+  // Keys that may change on resume, process settings and paths do not change the id.
+  Config config = tiny_config();
   config.train.steps = 20;
   config.train.save_every = 1;
   config.train.threads = 2;
