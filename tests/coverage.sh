@@ -10,7 +10,7 @@
 # and 95 % of the branches of the readers.
 #
 # Counts only branches in the source, not branches that the compiler adds for calls that may
-# throw, nor unreachable ones.
+# throw, nor unreachable branches.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -30,8 +30,8 @@ class TrainingStep {
  public:
   explicit TrainingStep(const Problem& problem);
 
-  /// One whole step: forward with dropout 0.1, cross entropy with label smoothing 0.1, backward,
-  /// clipping to a norm of 1, Adam.
+  /// Runs one whole training step: forward with dropout 0.1, cross entropy with label smoothing
+  /// 0.1, backward, clipping to a norm of 1, Adam.
   void run();
 
   /// The loss of the batch with the current parameters, without dropout.

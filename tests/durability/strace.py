@@ -207,7 +207,7 @@ def _result_of(fault):
     return int(value) if kind == "retval" else -getattr(errno, value)
 
 
-# ---- Both.
+# ---- All threads.
 
 def kill_at(run, command, call):
     """Kills the process of the command when it enters the call, before the call is executed. throws

@@ -11,8 +11,9 @@
 namespace tapestry::fuzz {
 namespace {
 
-/// In bytes. An error has at most 50 problems, each with a quoted value, an excerpt of a line and a
-/// hint that may list all keys of a section or all choices of a key.
+/// The maximum size of an error in bytes. An error has at most 50 problems, each with a quoted
+/// value, an excerpt of a line and a hint that may list all keys of a section or all choices of a
+/// key.
 constexpr std::size_t max_error_length = 51 * 1000;
 
 /// Splits lines into overrides, one per line.

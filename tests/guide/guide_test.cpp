@@ -76,7 +76,7 @@ class Inside {
   std::filesystem::path before_;
 };
 
-/// Runs a program.
+/// Calls the main function of a program.
 int run(int (*program)(int, char**), std::vector<std::string> arguments) {
   std::vector<char*> argv;
   for (std::string& each : arguments) argv.push_back(each.data());
@@ -109,7 +109,7 @@ std::vector<std::string> code_of_tables(const std::string& page) {
   return code;
 }
 
-/// The C++ blocks.
+/// The C++ code blocks of the guide.
 std::string blocks(const std::string& page) {
   std::string text;
   for (std::size_t end = 0, begin = 0; (begin = page.find("```cpp", end)) != page.npos;) {

@@ -47,7 +47,8 @@ TEST_CASE("a linear layer without a bias is y = x W^T") {
   check_values(layer(Tensor::from({1, 2}, {1, 1}, DType::float64)), {3, 7, 11});
 }
 
-TEST_CASE("Linear rejects a different width or element type, and the error names the layer") {
+TEST_CASE(
+    "Linear rejects inputs of a different width or element type, and the error names the layer") {
   Parameters parameters(DType::float32, 1);
   const Linear layer(Scope(parameters) / "encoder" / "linear1", 128, 256);
   check_error<ShapeError>("encoder.linear1: linear:|(32, 10, 64)|128|(256, 128)", [&] {

@@ -89,7 +89,7 @@ TEST_CASE("a sequence of max_length tokens is accepted, and a longer sequence is
   }
 }
 
-TEST_CASE("positions reject inputs that are not batches of vectors of their width") {
+TEST_CASE("positions reject inputs of the wrong rank or width") {
   Parameters parameters(DType::float32, 1);
   const Positions layer = make(parameters, PositionKind::sinusoidal, 5, 4);
   check_error<ShapeError>("target_positions: positions:|(3, 4)|4", [&] {
@@ -181,7 +181,7 @@ TEST_CASE("a patch embedding has a projection and a class token with variance 1 
                                                         "patches.class_token (1, 1, 1000)"});
   const auto token = values_of(parameter(parameters, "patches.class_token"));
   const double squares = std::inner_product(token.begin(), token.end(), token.begin(), 0.0);
-  // Standard deviation 0.045.
+  // The standard deviation is 0.045.
   CHECK(squares == doctest::Approx(1.0).epsilon(0.2));
 }
 

@@ -19,7 +19,7 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-/// Encoder and decoder stacks, tested with the same cases.
+/// Tests encoder and decoder stacks with the same cases.
 namespace {
 
 constexpr double rounding = 1e-9;  // an epsilon of 1e-12 changes norms by less

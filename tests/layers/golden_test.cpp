@@ -166,7 +166,7 @@ TEST_CASE("rms normalization matches PyTorch's output and gradients") {
   });
 }
 
-TEST_CASE("batch normalization and its running moments match PyTorch's in two training steps") {
+TEST_CASE("batch normalization and its running moments match PyTorch in two training steps") {
   in_both("layers.txt", "batch_norm/training", [](LayerCase& c) {
     const BatchNorm layer(c.scope("norm"), 5);
     c.check([&](Golden& in) {

@@ -79,7 +79,8 @@ TEST_CASE("select() of a cache copies the selected sequences, in any order and n
   CHECK(selected({1, 0, 0}) == std::vector<double>{3, 4, 1, 2, 1, 2});
 }
 
-TEST_CASE("a cache rejects a different number of sequences, and selecting unknown sequences") {
+TEST_CASE(
+    "a cache rejects tokens of the wrong shape or type, and the selection of unknown sequences") {
   KeyValueCache cache;
   cache.append(tokens({1, 2, 3, 4}), tokens({5, 6, 7, 8}));
   const Tensor one = Tensor::zeros({1, 1, 2}), wide = Tensor::zeros({2, 1, 3});

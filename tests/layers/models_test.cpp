@@ -44,7 +44,7 @@ Tensor logits(const MadeNetwork& made, const TokenBatch& tokens) {
   return (*made.network)({.source = tokens, .target = tokens}, Mode::inference());
 }
 
-/// A model without layers, over 3 words or for 2 classes.
+/// A model without layers, for 3 words or 2 classes.
 std::unique_ptr<Network> without_layers(const Scope& scope, ModelKind kind, PoolingKind pooling) {
   const TransformerOptions o{.d_model = 2,
                              .num_heads = 1,

@@ -55,7 +55,8 @@ void make_projections_identities(const Parameters& parameters) {
   }
 }
 
-/// The layer, composed of small operations; `bias` is added to the scores of each head.
+/// The output of the layer, computed with small operations. `bias` is added to the scores of each
+/// head.
 Tensor composed(const Parameters& parameters, const Tensor& queries, const Tensor& memory,
                 std::size_t num_heads, const Tensor& bias) {
   const auto project = [&](const std::string& name, const Tensor& x) {
@@ -102,7 +103,7 @@ TEST_CASE("attention dropout follows the stream in training and is off in infere
   CHECK(dropped != values_of(same.layer(x, x, {}, Mode::inference())));
 }
 
-TEST_CASE("two layers with equal parameters and one stream drop different attention weights") {
+TEST_CASE("two layers with equal parameters and the same stream drop different attention weights") {
   Parameters parameters(DType::float64, 1);
   const MultiHeadAttentionOptions options{.num_heads = 2, .dropout = 0.5};
   const MultiHeadAttention a(Scope(parameters) / "a", 4, options);
@@ -187,7 +188,7 @@ TEST_CASE("the weights of each kind of score follow its formula") {
   check(AttentionScore::bilinear, {0.1, 0.2, 0.3, 0.4}, first_weight(0.5, 1.1));  // W q
 }
 
-TEST_CASE("heads may have any width, with an output projection of that width") {
+TEST_CASE("heads may have any width, which determines the widths of the projections") {
   const Attention attention(5, {.num_heads = 2, .d_head = 3});
   CHECK(listing(attention.parameters) ==
         std::vector<std::string>{"attn.q_proj.weight (6, 5)", "attn.q_proj.bias (6)",
@@ -203,7 +204,7 @@ TEST_CASE("heads may have any width, with an output projection of that width") {
                   attention.parameters, {queries, memory});
 }
 
-TEST_CASE("parameter-free attention weights the vectors themselves by softmax(X X^T)") {
+TEST_CASE("parameter-free attention computes softmax(X X^T) X") {
   for (const DType dtype : dtypes) {
     const Attention attention(2,
                               {.kind = AttentionKind::parameter_free,

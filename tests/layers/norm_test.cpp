@@ -53,7 +53,7 @@ TEST_CASE("Norm has the kind and epsilon of its options") {
                           [&] { norm("g", static_cast<Normalization>(9)); });
 }
 
-TEST_CASE("a norm is by default a layer norm with the epsilon of PyTorch, 1e-5") {
+TEST_CASE("by default, a norm is a layer norm with epsilon 1e-5, the default of PyTorch") {
   const Tensor x = Tensor::from({1, 2}, {1e-3, 3e-3}, DType::float64);
   Parameters parameters(DType::float64, 1);
   const double root = std::sqrt(1e-6 + 1e-5);
@@ -87,7 +87,9 @@ TEST_CASE("a norm starts with a weight of ones and, unless it is an rms norm, a 
   }
 }
 
-TEST_CASE("a norm rejects a different width and an epsilon of 0, and the error names the norm") {
+TEST_CASE(
+    "a norm rejects inputs of a different width and an epsilon of 0, and the error names the "
+    "norm") {
   for (const Normalization kind : normalizations) {
     Parameters parameters(DType::float32, 1);
     const Scope scope = Scope(parameters) / "ff_residual";

@@ -79,7 +79,8 @@ TEST_CASE("a residual block drops the same elements as dropout_add with its path
   CHECK(found != values_of(Block(6, {.dropout = 0.5}, "other").layer(x, {}, mode, f)));
 }
 
-TEST_CASE("skip_scale multiplies the input, sublayer_scale the output of the sublayer") {
+TEST_CASE(
+    "skip_scale multiplies the input, and sublayer_scale multiplies the output of the sublayer") {
   const Tensor x = Tensor::from({1, 2}, {1, 5}, DType::float64);  // norm(x) = (-1, 1)
   const auto f = [](const Tensor& v) { return scale(v, 10); };
   ResidualOptions options{.norm = {.epsilon = 1e-14}, .skip_scale = 3, .sublayer_scale = 0.5};
@@ -90,7 +91,7 @@ TEST_CASE("skip_scale multiplies the input, sublayer_scale the output of the sub
   check_values(Block(2, options).layer(x, {}, Mode::inference(), f), {8 / root, 40 / root});
 }
 
-TEST_CASE("stochastic depth drops the sublayer of whole rows, in training only") {
+TEST_CASE("stochastic depth drops the sublayer for whole rows, and only in training") {
   const Block block(6, {.stochastic_depth = 0.5});
   const Tensor x = random_leaf({40, 2, 6}, 1);
   const auto ones = [](const Tensor& v) { return Tensor::full(v.shape(), 1.0, DType::float64); };
@@ -136,7 +137,8 @@ TEST_CASE("the gradients of a residual block with all options agree with finite 
   }
 }
 
-TEST_CASE("a residual block rejects a sublayer that changes the shape, and a different width") {
+TEST_CASE(
+    "a residual block rejects inputs of a different width, and a sublayer that changes the shape") {
   const Block block(NormPlacement::post, 4);
   const Tensor x = Tensor::zeros({2, 4}, DType::float64);
   const auto narrow = [](const Tensor&) { return Tensor::zeros({2, 3}, DType::float64); };
@@ -200,7 +202,8 @@ TEST_CASE("dropout at rate 1 leaves only the bias of the second map") {
   }
 }
 
-TEST_CASE("a feed-forward block rejects a different width, and the error names its first layer") {
+TEST_CASE(
+    "a feed-forward block rejects wrong widths and rates, and the error names the inner layer") {
   const InnerBlock block(4, 8, Activation::relu);
   check_error<ShapeError>("ff.linear1: linear:|(2, 3)|4|(8, 4)", [&] {
     block.layer(Tensor::zeros({2, 3}, DType::float64), Mode::inference());

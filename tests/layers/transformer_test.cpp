@@ -64,7 +64,7 @@ TEST_CASE("calling a Transformer equals encode(), decode() and logits() in seque
         values_of(model.transformer(source, target, Mode::inference())));
 }
 
-TEST_CASE("the first loss is near ln(vocabulary), and half a nat above it with tied embeddings") {
+TEST_CASE("the first loss is near ln(vocabulary), and half a nat higher with tied embeddings") {
   constexpr std::size_t words = 1000;
   const auto first_loss = [](NormPlacement norm, TiedEmbeddings tie) {
     TransformerOptions options = small();

@@ -90,7 +90,7 @@ async function openPages(bases, first, count) {
     for (const run of [...(data.runs ?? []), ...(data.groups ?? [])]) {
       if (random() < 0.2) run.curves = run.curves.map((curve) => lengthen(curve, data.runs.length));
     }
-    // A run whose config is unknown has no kind. Each kind has its own charts.
+    // A run whose config is unknown has no kind. Each kind has separate charts.
     const kinds = list(3, () => (random() < 0.3 ? undefined : text()));
     if (random() < 0.5) (data.runs ?? [data]).forEach((run) => { run.kind = among(...kinds); });
     return data;

@@ -155,7 +155,7 @@ inline Results results_of(const std::function<Tensor(const Operands&)>& operatio
   return {values_of(y), gradient_values(leaves)};
 }
 
-/// The largest |a - b| / max(1, |b|); infinite if sizes differ or one is NaN.
+/// The largest |a - b| / max(1, |b|); infinite if sizes differ or a value is NaN.
 inline double difference(const std::vector<double>& a, const std::vector<double>& b) {
   if (a.size() != b.size()) return inf;
   double worst = 0.0;

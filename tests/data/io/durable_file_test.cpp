@@ -46,7 +46,7 @@ std::span<const std::byte> text_bytes(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
-/// The name of the other file in the same folder.
+/// The name of the only other file in the folder of `path`.
 std::string file_beside(const std::filesystem::path& path) {
   for (const auto& entry : std::filesystem::directory_iterator(path.parent_path())) {
     if (entry.path() != path) return entry.path().filename().string();

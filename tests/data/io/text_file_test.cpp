@@ -279,7 +279,7 @@ TEST_CASE("a line is ready once it is complete or the text ends") {
   CHECK_FALSE(reader.next());
 }
 
-TEST_CASE("a line that is too long is not ready, and no more of it is read") {
+TEST_CASE("a line that is too long is not ready, and its rest is not read") {
   GrowingText text;
   LineReader reader(text.descriptor(), "the text", "try again", 10);
   text.add("more than ten bytes");

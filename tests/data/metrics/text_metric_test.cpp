@@ -267,7 +267,7 @@ TEST_CASE("a system compared with itself has the smallest possible p-value") {
   CHECK(paired_bootstrap(metric, system, system, 99).p_value == Approx(0.01));
 }
 
-TEST_CASE("clear differences are significant and small ones are not") {
+TEST_CASE("clear differences are significant, and small differences are not") {
   const auto baseline = words(300, 50, 1), similar = words(300, 50, 2), better = words(300, 30, 3);
   CHECK(paired_bootstrap(metric, baseline, better, 2000).p_value < 0.01);
   CHECK(paired_bootstrap(metric, baseline, similar, 2000).p_value > 0.05);

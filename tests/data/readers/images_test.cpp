@@ -202,7 +202,8 @@ TEST_CASE("evenly spaced images of each class are held out, first for the test s
   images.held_out.test = 4;
   images.held_out.validation = 4;
   const Corpus corpus = images.load();
-  // Each class has six images: two go to the test set and two others to the validation set.
+  // Each class has six images, of which two are held out for the test set and two for the
+  // validation set.
   CHECK(first_pixels(corpus.test) == Pixels{4, 5, 10, 11});
   CHECK(first_pixels(corpus.validation) == Pixels{2, 3, 8, 9});
   CHECK(first_pixels(corpus.train) == Pixels{0, 1, 6, 7});

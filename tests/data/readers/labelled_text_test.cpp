@@ -197,7 +197,9 @@ TEST_CASE("lines of a token and a label form a sentence up to the next empty lin
   CHECK(corpus.test.empty());
 }
 
-TEST_CASE("several empty lines before, between and after sentences count as one") {
+TEST_CASE(
+    "several consecutive empty lines count as one empty line, even before and after all "
+    "sentences") {
   const TagFolder tags;
   tags.write("\n\nAda\tB-PER\n\n \n\nlives\tO\n\n\n");
   const Corpus corpus = tags.load();

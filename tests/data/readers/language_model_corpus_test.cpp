@@ -58,7 +58,7 @@ struct BookFolder {
 }  // namespace
 
 TEST_CASE(
-    "a text is divided into windows, and each starts with the last token of the previous one") {
+    "a text is divided into windows, each starting with the last token of the previous window") {
   const BookFolder text("abcabca\nb\n");
   const Corpus corpus = text.load();
   // By decreasing frequency; <newline> is the line end, which is as frequent as c.

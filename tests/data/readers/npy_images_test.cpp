@@ -353,7 +353,8 @@ TEST_CASE(
   folder.check_rejected_files({{three_images, {"image 0", "found 255", "data.pixel_maximum"}}});
 }
 
-TEST_CASE("labels are rejected if they are not class names or if there is not one for each image") {
+TEST_CASE(
+    "labels are rejected if they are not class names, or if images and labels differ in number") {
   const NpyFolder folder;
   const std::string types = "expected integers or text", word = "expected one word";
   std::vector<test::BadInput> files{

@@ -136,7 +136,8 @@ TEST_CASE("the last step and the scheduled steps before it are averaged") {
 }
 
 TEST_CASE(
-    "is_further_best() is true for the keep_best best validations, and prefers earlier ones") {
+    "is_further_best() is true for the keep_best best validations, and prefers earlier "
+    "validations") {
   TrainOptions options;
   const std::string csv = validated({{1, 3.0}, {2, 1.0}, {3, 2.0}, {4, 2.0}, {5, 2.5}}).csv();
   options.keep_best = 3;

@@ -17,7 +17,7 @@
 namespace tapestry {
 namespace {
 
-/// The config of a run on images, `held_out` of which are held out.
+/// The config of a run that holds out images of its training file.
 Config images_config(std::size_t validation_size, std::size_t test_size) {
   Config config;
   config.model_kind = "vision_transformer";
@@ -67,8 +67,9 @@ TEST_CASE("a test file is rejected if it would change which images are held out 
       "command line: data.test_images: a test file would change the images";
   CHECK(rejection(images_config(5, 5), test_file).starts_with(rejected));
   CHECK(rejection(images_config(1, 1), test_file).starts_with(rejected));
-  CHECK(rejection(images_config(0, 5), test_file) == "accepted");  // nothing is cut behind
-  CHECK(rejection(images_config(5, 0), test_file) == "accepted");  // nothing was cut before
+  CHECK(rejection(images_config(0, 5), test_file) ==
+        "accepted");  // no validation images are held out
+  CHECK(rejection(images_config(5, 0), test_file) == "accepted");  // no test images were held out
   CHECK(rejection(images_config(5, 5), {"data.validation_images=more.csv"}) == "accepted");
   CHECK(rejection(images_config(5, 5), {test_file[0], "data.validation_images=more.csv"}) ==
         "accepted");
