@@ -139,8 +139,8 @@ TEST_CASE("the order of batches depends only on seed and epoch") {
 }
 
 TEST_CASE(
-    "at() returns the batch at a position, and after() returns the next position, even in the next "
-    "epoch") {
+    "at() returns the batch at a position, and after() returns the next position, possibly in the "
+    "next epoch") {
   BatchSchedule schedule(random_pairs(25), 10, 1);
   CHECK(schedule.after({0, 0}) == BatchPosition{0, 1});
   CHECK(schedule.after({0, 2}) == BatchPosition{1, 0});
@@ -190,7 +190,7 @@ TEST_CASE("a limit on tokens counts the longest side with <eos>") {
   CHECK(shapes == std::vector<Shape>{{1, 2}, {1, 6}, {2, 3}, {2, 3}});
   CHECK(schedule.after({0, 3}) == BatchPosition{1, 0});
 
-  // Rows of a classifier count only the sentence, with <eos>.
+  // The length of a classifier's row is the length of the sentence with <eos>.
   BatchSchedule classes(pairs, {.max_tokens = 6, .layout = class_rows}, 1);
   CHECK(classes.batches_per_epoch() == 3);  // lengths (3, 3), (2, 2, 2) and (1)
 }
@@ -294,7 +294,7 @@ TEST_CASE("lengths in an epoch are computed one group at a time, and recomputed 
   BatchSchedule(many, 1000, 1, BatchLengths::alike, count).at({0, 0});
   CHECK(calls_of_many == 32'000);
 
-  // With 3 batches per epoch, a group contains all of them, because the minimum is 8.
+  // With 3 batches per epoch, a group contains all batches, because a group has at least 8 batches.
   BatchSchedule large(pairs, 334, 1, BatchLengths::alike, in_epoch);
   large.at({0, 0});
   CHECK(calls == 250 + 800 + 1000);

@@ -112,7 +112,7 @@ Calls write_pieces(const std::filesystem::path& path, const std::vector<std::siz
   return files.calls;
 }
 
-TEST_CASE("pieces of any sizes are written in order") {
+TEST_CASE("pieces of any size are written in order") {
   const TemporaryFolder folder;
   constexpr std::size_t chunk = 1 << 20;
   for (const auto& sizes :
@@ -265,7 +265,7 @@ TEST_CASE("if a file system has no free inodes, the error says so, even if there
   CHECK(inode_hint("/a\nb") == "delete files on the disk of /a\\nb or write to another disk");
 }
 
-TEST_CASE("too many temporary files are an error") {
+TEST_CASE("a write fails if there are too many temporary files") {
   struct Crowded : FileSystem {
     int attempts = 0;
     int open(const char* path, int flags, mode_t mode) override {

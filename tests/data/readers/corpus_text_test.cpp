@@ -50,7 +50,7 @@ TEST_CASE("CorpusText can be read repeatedly, and digest() is the digest of the 
 TEST_CASE("a subword file that is too large is rejected before it is read") {
   const TemporaryFolder folder;
   const auto path = folder.write("m.model", "");
-  std::filesystem::resize_file(path, std::uintmax_t{1} << 40U);  // sparse
+  std::filesystem::resize_file(path, std::uintmax_t{1} << 40U);  // a sparse file
   Corpus corpus;
   CHECK(contains(rejection([&] { read_subword_file("data.subword_file", path, corpus); }),
                  "found 1099511627776 bytes, expected at most 268435456"));

@@ -274,7 +274,8 @@ TEST_CASE("toy sentences are between <bos> and <eos> and have only words of the 
 }
 
 TEST_CASE(
-    "the words around the subject agree with it in right toy sentences, but not in wrong ones") {
+    "words around the subject agree with it in correct toy sentences, but not in incorrect "
+    "sentences") {
   const Corpus corpus = make_toy_agreement(sizes(2000, 100, 100));
   check_held_out(corpus, &Example::source, 100);
   CHECK(corpus.target_vocabulary == Vocabulary({"right", "wrong"}));

@@ -194,7 +194,7 @@ TEST_CASE("every corpus is repeated by its weight") {
         2 * texts.labels(texts.in_memory).train.size());
 }
 
-TEST_CASE("several texts have separate keys and are divided separately") {
+TEST_CASE("each of several texts has a separate key and is divided separately") {
   const Texts texts;
   const Corpus corpus = texts.windows(texts.in_memory);
   REQUIRE(corpus.files.size() == 2);

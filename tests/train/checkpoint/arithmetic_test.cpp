@@ -8,7 +8,7 @@
 namespace tapestry {
 namespace {
 
-TEST_CASE("OpenBLAS kernels for much older processors cause a warning with a remedy") {
+TEST_CASE("OpenBLAS kernels for much older processors cause a warning with a hint") {
   const std::string slow =
       "warning: OpenBLAS uses kernels for Prescott, several times slower than kernels for this "
       "processor; ";

@@ -32,7 +32,7 @@ TEST_CASE("a table has a heading, and each row fills the columns of its split") 
   CHECK(table.csv() == header);
   table.add(training);
   TrainMetrics row = training;
-  row.loss = 0.1 + 0.2;  // all significant digits
+  row.loss = 0.1 + 0.2;  // needs 17 significant digits
   table.add(row);
   table.add_validation(100, 3,
                        {.sentences = 8,

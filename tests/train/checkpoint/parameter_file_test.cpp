@@ -163,7 +163,7 @@ void check_continues(const Made& make) {
   CHECK(more_steps->steps() == 10);
 }
 
-TEST_CASE("training continues bit-identically from a file with parameters and optimizer") {
+TEST_CASE("training continues bit-identically from a file with parameters and optimizer state") {
   check_continues(
       [](SmallModel& model) { return std::make_unique<Adam>(model.parameters.list()); });
   check_continues([](SmallModel& model) {

@@ -88,7 +88,7 @@ TEST_CASE("a run is found by its directory and by its folder of checkpoints") {
   CHECK(find_run(path + "/checkpoints/").path() == path);
   CHECK(find_run(path + "/checkpoints/.").steps() == Steps{10});
   CHECK(find_run("checkpoints").path() == "checkpoints");
-  std::filesystem::rename(path, run.folder / "checkpoints");  // a run with this name
+  std::filesystem::rename(path, run.folder / "checkpoints");  // a run named `checkpoints`
   CHECK(find_run(run.folder / "checkpoints").path() == run.folder / "checkpoints");
   CHECK(find_run(run.folder / "checkpoints/checkpoints").path() == run.folder / "checkpoints");
 }

@@ -46,7 +46,7 @@ const std::string stamp = "2026-11-23 19:59:31  ";
 
 }  // namespace
 
-TEST_CASE("the step of a run comes from its newest checkpoint if its log ends earlier") {
+TEST_CASE("the step of a run is the step of its newest checkpoint if its log ends earlier") {
   const TemporaryFolder folder;
   const fs::path run = make_run(folder / "run", stamp + "step 10/40  epoch 1  loss 2\n");
   CHECK(read_run_state(run).step == 10);
@@ -180,7 +180,7 @@ TEST_CASE("a run is running while a process holds its lock") {
   CHECK(read_run_state(run).phase == RunPhase::finished);
 }
 
-TEST_CASE("find_runs() finds runs down to a depth, but not inside runs") {
+TEST_CASE("find_runs() finds runs down to a given depth, but not inside other runs") {
   const TemporaryFolder folder;
   make_run(folder / "b", "");
   make_run(folder / "a" / "two", "");

@@ -69,7 +69,7 @@ TEST_CASE("a loss that returns to its initial value has diverged after three win
   CHECK(divergence_of(collapses, 20000, 100) == 1300);
 }
 
-TEST_CASE("a loss that rises from the first step has diverged once it exceeds its noise") {
+TEST_CASE("a loss that rises from the first step has diverged once the rise exceeds the noise") {
   Noise noise;
   const auto end =
       divergence_of([&](int step) { return 5.0 + 0.01 * step + 0.05 * noise(); }, 20000, 50);

@@ -234,7 +234,7 @@ TEST_CASE("a check is skipped if it has nothing to compare or no expected value"
   CHECK(overfit_batch(context).status == CheckStatus::skipped);
   CHECK(contains(overfit_batch(context).details, " in 599 steps: it is blind"));
   context = tiny_context();
-  context.learning_limit = "it is blind";  // but it learns
+  context.learning_limit = "it is blind";  // but the model learns
   CHECK(overfit_batch(context).status == CheckStatus::passed);
 }
 

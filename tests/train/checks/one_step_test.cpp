@@ -75,7 +75,7 @@ TEST_CASE("the first difference of two steps is reported: loss, then logits, the
   CHECK(difference(second) == "loss, value 1: 1.5, then 1.75");
 }
 
-TEST_CASE("differences of gradients are relative to their norm, or to 1/1000 of the largest") {
+TEST_CASE("differences of gradients are relative to their norm, or to 1/1000 of the largest norm") {
   CheckedModel model;
   model.parameters = {{"large", Tensor()}, {"small", Tensor()}};
   const StepValues expected{.loss = 0.0, .logits = {}, .gradients = {{3.0, 4.0}, {0.0}}};
