@@ -131,7 +131,7 @@ grep -q '^8 gradients: 0 agree, 0 wrong, 8 inconclusive; ' printed || fail "grad
 expect 2 '`num_heads` is used with' train my_tagger.yaml model.num_heads=2
 expect 2 '`d_head` is used with' train my_tagger.yaml model.d_head=4
 
-# If a kind uses no custom keys, its runs store no custom keys, so that other programs can open
+# Runs of a kind without custom keys store no custom keys: programs without custom models can open
 # them.
 config classifier 'task: toy_agreement' "${sizes[@]}"
 expect 0 'done: 3 steps' train classifier.yaml train.run_dir=run-plain

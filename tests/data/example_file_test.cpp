@@ -139,8 +139,7 @@ TEST_CASE(
     }
     writer.finish(origin, {count}, {});
   };
-  constexpr std::size_t block =
-      (std::size_t{1} << 20) / sizeof(std::int32_t);  // size of a block in tokens
+  constexpr std::size_t block = (std::size_t{1} << 20) / sizeof(std::int32_t);  // tokens per block
   for (const std::size_t at :
        {std::size_t{0}, block - 1, block, 2 * block - 1, std::size_t{599'999}}) {
     CAPTURE(at);

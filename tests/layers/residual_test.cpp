@@ -203,7 +203,8 @@ TEST_CASE("dropout at rate 1 leaves only the bias of the second map") {
 }
 
 TEST_CASE(
-    "a feed-forward block rejects wrong widths and rates, and the error names the inner layer") {
+    "a feed-forward block rejects wrong widths, rates and activations, and the error names the "
+    "layer") {
   const InnerBlock block(4, 8, Activation::relu);
   check_error<ShapeError>("ff.linear1: linear:|(2, 3)|4|(8, 4)", [&] {
     block.layer(Tensor::zeros({2, 3}, DType::float64), Mode::inference());

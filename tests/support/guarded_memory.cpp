@@ -37,7 +37,7 @@ constexpr std::size_t head_bytes = 64;
 std::byte* reserve(std::size_t bytes, int protection) {
   void* const memory =
       ::mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) fail("guarded memory: no address space\n");
+  if (memory == MAP_FAILED) fail("guarded memory: out of address space\n");
   return static_cast<std::byte*>(memory);
 }
 
