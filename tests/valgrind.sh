@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Runs the unit tests and the commands of the program under valgrind's memcheck. It finds reads of
-# uninitialized memory also in libraries, which sanitizers do not check.
+# Runs the unit tests and the commands of the program under valgrind's memcheck. Unlike sanitizers,
+# memcheck also finds reads of uninitialized memory in libraries.
 #
 #   tests/valgrind.sh                 everything
 #   tests/valgrind.sh data program    some of autograd, layers, optim, data, train, program
 #
 # Exits with 1 if valgrind reports an error; .build/valgrind/NAME.log has the reports. Needs
 # valgrind (apt-get install valgrind). Tapestry is built without AVX-512, and OpenBLAS uses Haswell
-# kernels, since valgrind 3.19 does not know AVX-512. Memory is lost if nothing points to it any more;
-# the threads of the pool keep their memory until the process ends.
+# kernels, since valgrind 3.19 does not know AVX-512. Only unreachable memory counts as leaked:
+# threads of the pool keep their memory until the process ends.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -24,17 +24,17 @@ if ! command -v valgrind >/dev/null; then
   exit 2
 fi
 
-# Test cases to leave out, with the reasons.
+# Test cases to skip, with the reasons.
 declare -A left_out=(
-  # Products of billions of operations take minutes; other tests cover products. The test of a sum
-  # compares it with an 80-bit sum, which valgrind computes in 64 bits.
+  # Products of billions of operations take minutes; other tests cover products. One test compares a
+  # sum with an 80-bit sum, but valgrind computes 80-bit sums in 64 bits.
   [autograd]='tall and wide products larger than a split*,the sum of squares of float32 values*'
   # valgrind itself exceeds the memory limits of some tests, ends a process that runs out of memory,
   # and makes /proc/self/mem readable.
   [train]='a config that would expand without end*,a config of a terabyte*,work in a child process has no more memory*,input that cannot be read*'
 )
-# A forked process does not have the stacks of the other threads, so memory that only these point to
-# would count as lost. The address sanitizer looks for leaks in these tests.
+# A forked process lacks the stacks of other threads, so memory that only those stacks point to
+# would count as leaked. The address sanitizer finds leaks in these tests.
 declare -A leak_check=([train]=no)
 
 failed=0
@@ -61,8 +61,8 @@ unit_tests() {
   report "$1" "$status" $((SECONDS - start))
 }
 
-# tapestry EXPECTED ARGUMENT...: runs a command of the program in $folder, which has to end with
-# exit code EXPECTED and without a report.
+# tapestry EXPECTED ARGUMENT...: runs a command of the program in $folder, which must exit with code
+# EXPECTED and without valgrind errors.
 tapestry() {
   local expected=$1 status=0
   shift
@@ -72,8 +72,8 @@ tapestry() {
   [ "$status" -eq "$expected" ] || wrong=$status
 }
 
-# Runs each command once, on good and on bad files: the tests of the program start it as a separate
-# process, which valgrind does not follow.
+# Runs each command once, on valid and on invalid files. Tests that start the program do not cover
+# it, since valgrind does not follow child processes.
 program() {
   local start=$SECONDS wrong=0 program=$PWD/$build/tapestry log=$PWD/$build/program.log folder
   cmake --build --preset valgrind --target tapestry

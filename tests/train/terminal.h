@@ -17,8 +17,8 @@
 
 namespace tapestry::test {
 
-/// Whether the system has no pseudo-terminals, as in a container without /dev/pts. If so, reports
-/// that the test is skipped.
+/// Whether the system has no pseudo-terminals, as in a container without /dev/pts. If it has none,
+/// reports that the test is skipped.
 inline bool has_no_terminals() {
   std::error_code ignored;
   const bool mounted = std::filesystem::exists("/dev/pts/ptmx", ignored);
@@ -26,7 +26,7 @@ inline bool has_no_terminals() {
   return !mounted;
 }
 
-/// A terminal that shows what is written to it.
+/// A terminal that records the text written to it.
 class Terminal {
  public:
   Terminal() : controller_(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)) {
@@ -52,7 +52,7 @@ class Terminal {
     REQUIRE(::ioctl(controller_, TIOCSWINSZ, &size) == 0);
   }
 
-  /// The text that other processes have written since the last call.
+  /// The text that other processes have written to the terminal since the last call.
   std::string text() const {
     std::string all;
     pollfd polled{.fd = controller_, .events = POLLIN, .revents = 0};
@@ -65,7 +65,7 @@ class Terminal {
   }
 
   /// The text that this process has written to file() since the last call. The kernel delivers it
-  /// in pieces, so this writes a mark and reads up to it.
+  /// in pieces, so the function writes a mark and reads until the mark.
   std::string shown() const {
     constexpr char mark = '\a';
     std::fputc(mark, file_);

@@ -16,8 +16,8 @@
 #include "train/loop/trainer.h"
 #include "train/tasks/data_source.h"
 
-/// A copy task so small that a run takes milliseconds, with everything in it that resuming could
-/// get wrong: dropout, accumulation, several epochs, a schedule, sums since the last log.
+/// A copy task so small that a run takes milliseconds. It uses everything that resuming could get
+/// wrong: dropout, accumulation, several epochs, a schedule, and sums since the last logged step.
 namespace tapestry::test {
 
 inline constexpr std::size_t tiny_steps = 12;
@@ -48,20 +48,20 @@ inline Config tiny_config() {
   return config;
 }
 
-/// Gives the last symbol of the source vocabulary an embedding that is finite and overflows as soon
-/// as it is used.
+/// Sets the embedding of the last symbol of the source vocabulary to finite values that overflow in
+/// the forward pass.
 inline void poison(const Model& model) {
   Tensor embedding = model.parameters.find("source_embedding.weight")->tensor;
   const auto values = embedding.mutable_values<float>();
   std::ranges::fill(values.last(embedding.shape()[1]), 3e38f);
 }
 
-/// A separate run directory.
+/// A training run in a separate run directory.
 class TinyRun {
  public:
   TinyRun() { directory_.create(); }
 
-  /// Trains from the start, or from the newest checkpoint, until `config` says to stop.
+  /// Trains for the number of steps in `config`, from the newest checkpoint if there is one.
   void train(const Config& config, const Interruptions& interruptions = {}) {
     const Corpus corpus = load_corpus(config.data);
     Trainer trainer(config, corpus, directory_, progress_);
@@ -69,14 +69,14 @@ class TinyRun {
     trainer.run(interruptions);
   }
 
-  /// Trains up to this step.
+  /// Trains until the step `step`.
   void train_to(std::size_t step) {
     Config config = tiny_config();
     config.train.steps = step;
     train(config);
   }
 
-  /// Begins as `other` did, from its checkpoint of this step.
+  /// Copies the checkpoint of a step from another run, to continue from it.
   void copy_checkpoint(const TinyRun& other, std::uint64_t step) {
     std::filesystem::copy(other.directory_.checkpoint_path(step), directory_.checkpoint_path(step));
   }
@@ -93,7 +93,8 @@ class TinyRun {
   std::vector<std::byte> metrics() const {
     return read_binary_file(directory_.path() / "metrics.csv").bytes;
   }
-  /// The fields of each row of metrics.csv except the header, of all splits or only of `split`.
+  /// The fields of each row of metrics.csv except the header. If `split` is not empty, only rows of
+  /// that split.
   std::vector<std::vector<std::string>> metrics_rows(const std::string& split = "") const {
     std::ifstream table(directory_.path() / "metrics.csv");
     std::vector<std::vector<std::string>> rows;

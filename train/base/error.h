@@ -28,10 +28,9 @@ enum class ExitCode : int {
 /// The exit code after signal n is signal_exit_base + n.
 inline constexpr int signal_exit_base = 128;
 
-/// An exit code and its description for users.
 struct ExitCodeMeaning {
-  ExitCode code;             ///< an exit code
-  std::string_view meaning;  ///< a line of `--help`
+  ExitCode code;
+  std::string_view meaning;  ///< its line in `--help`
 };
 
 /// The descriptions of all exit codes.
@@ -45,7 +44,7 @@ inline constexpr std::array exit_code_meanings{
     ExitCodeMeaning{ExitCode::checkpoint, "a checkpoint cannot be used"},
     ExitCodeMeaning{ExitCode::output,
                     "output could not be written; if the reader of a pipe exits, commands other "
-                    "than train end by SIGPIPE (141 in a shell)"},
+                    "than train end with SIGPIPE (141 in a shell)"},
     ExitCodeMeaning{ExitCode::numeric, "NaN, infinity or divergence"},
     ExitCodeMeaning{ExitCode::in_use, "another process uses the run directory"},
     ExitCodeMeaning{ExitCode::memory, "not enough memory"},
@@ -75,7 +74,7 @@ inline ExitCode exit_code(const UserError& error) {
   return dynamic_cast<const OutputError*>(&error) != nullptr ? ExitCode::output : ExitCode::data;
 }
 
-/// A ProgramError with a fixed exit code, so that it can be caught by type.
+/// A ProgramError whose type determines its exit code, so that code can catch it by type.
 template <ExitCode code>
 class ErrorWith : public ProgramError {
  public:
@@ -103,7 +102,7 @@ class UnusableCheckpoint : public CheckpointError {
   using CheckpointError::CheckpointError;
 };
 
-/// The file was truncated or altered after it was written, or is not a checkpoint.
+/// The file is not a checkpoint, or was truncated or altered after it was written.
 class DamagedCheckpoint : public UnusableCheckpoint {
  public:
   using UnusableCheckpoint::UnusableCheckpoint;

@@ -17,7 +17,8 @@ bool is_ascii_letter_or_digit(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/// Whether a shell reads the character literally without quotes. True for bytes outside ASCII.
+/// Whether a shell reads the character literally without quotes. Bytes outside ASCII count as
+/// literal.
 bool is_plain(char c) {
   constexpr std::string_view marks = "_-./,:=@%+";
   return is_ascii_letter_or_digit(c) || marks.find(c) != marks.npos ||

@@ -13,7 +13,7 @@ namespace tapestry {
 std::string format_count(std::uint64_t number);
 
 /// Formats a number in at most 8 characters: with `decimals` decimals, such as "2.3219", or with
-/// fewer digits if it is long, such as "12345.7" and "1.2e+133".
+/// fewer digits if that would be too long, such as "12345.7" and "1.2e+133".
 std::string format_value(double value, int decimals);
 
 /// Formats a duration as "1:02:03" or "4:05". Rounds to whole seconds; negative values become 0.
@@ -25,7 +25,7 @@ std::string duration_in_words(double seconds);
 /// Formats a size in bytes as "1.4 GB", "35 MB" or "0.3 MB".
 std::string format_bytes(std::uint64_t bytes);
 
-/// Pads the words of lines so that words with the same index are below each other, such as tokens
+/// Pads the words of several lines so that words with the same index are aligned, such as tokens
 /// and their labels.
 std::vector<std::string> align_words(const std::vector<std::string>& lines);
 

@@ -21,8 +21,8 @@ std::string host_name();
 void set_program_name(std::string name);
 
 /// The exit code after an error that ends the program: exit_code() for a UserError, `memory` if the
-/// program ran out of memory, `failure` for all other errors. These exceptions mean that it ran out
-/// of memory:
+/// program ran out of memory, `failure` for all other errors. These exceptions mean that the
+/// program ran out of memory:
 ///
 /// - std::bad_alloc
 /// - std::length_error, which containers throw for a size above max_size()

@@ -16,10 +16,10 @@ namespace {
 
 /// Increase the revision with each code change that alters the results of runs, for example through
 /// different rounding (see tests/regressions/digests.txt) or a different order of batches.
-/// Checkpoints before revision 2 do not record it.
+/// Checkpoints before revision 2 do not record the revision.
 constexpr int revision = 4;
 
-/// The OpenBLAS kernels for x86 that do not use AVX.
+/// Names of OpenBLAS kernels for x86 processors without AVX.
 constexpr std::array<std::string_view, 17> narrow_cores = {
     "Generic", "Unknown", "Katmai", "Coppermine", "Northwood",    "Prescott",
     "Banias",  "Atom",    "Core2",  "Penryn",     "Dunnington",   "Nehalem",

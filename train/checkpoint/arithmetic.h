@@ -13,7 +13,7 @@ std::string arithmetic();
 
 /// The BLAS library that computes matrix products.
 struct Blas {
-  bool used;                 ///< whether the program uses it, see matmul_in_use()
+  bool used;                 ///< whether the program uses OpenBLAS, see matmul_in_use()
   std::string core;          ///< processor type of the selected kernels
   bool core_is_set;          ///< whether OPENBLAS_CORETYPE is set
   bool wider_vectors_exist;  ///< whether the processor has AVX2
@@ -21,7 +21,8 @@ struct Blas {
 
 Blas read_blas();
 
-/// A one-line warning if matrix products use kernels for a much older processor; otherwise nullopt.
+/// A one-line warning if matrix products use slow OpenBLAS kernels for a much older processor;
+/// otherwise nullopt.
 std::optional<std::string> warning_about_blas(const Blas& blas);
 
 }  // namespace tapestry

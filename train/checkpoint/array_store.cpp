@@ -87,7 +87,7 @@ std::string compare_elements(std::span<const T> a, std::span<const T> b, const A
   return text;
 }
 
-/// Describes the difference between two arrays; empty if they are equal.
+/// Describes how two arrays differ; empty if they are equal.
 std::string compare(const StoredArray& a, const StoredArray& b) {
   if (a.type != b.type) {
     return fmt::format("{} and {}", element_type_name(a.type), element_type_name(b.type));
@@ -100,7 +100,7 @@ std::string compare(const StoredArray& a, const StoredArray& b) {
   });
 }
 
-/// The sort position of an array's group in the result of compare_arrays().
+/// The rank of the array's group in the order of compare_arrays() results.
 std::size_t group_order(std::string_view path) {
   constexpr std::array<std::string_view, 4> groups = {"parameters/", "average/", "buffers/",
                                                       "optimizer/"};

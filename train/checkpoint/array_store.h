@@ -86,7 +86,7 @@ class ArrayStore {
 
   ArrayStore() = default;
 
-  /// origin  where the arrays come from, for error messages; usually a file name
+  /// origin  source of the arrays in error messages, usually a file name
   explicit ArrayStore(std::string origin) : origin_(std::move(origin)) {}
 
   const std::string& origin() const { return origin_; }
@@ -115,7 +115,7 @@ class ArrayStore {
   template <typename T>
   std::span<const T> get(std::string_view path) const;
 
-  /// Also requires the shape `expected`.
+  /// Like the function above, but also requires the shape `expected`.
   template <typename T>
   std::span<const T> get(std::string_view path, const ArrayShape& expected) const;
 
@@ -131,7 +131,7 @@ class ArrayStore {
   /// The total size of all arrays in bytes.
   std::uint64_t byte_size() const;
 
-  /// Compares paths and arrays; the origin is ignored.
+  /// Whether paths and arrays are equal; ignores the origin.
   friend bool operator==(const ArrayStore& a, const ArrayStore& b) {
     return a.arrays_ == b.arrays_;
   }
@@ -175,7 +175,7 @@ T ArrayStore::get_scalar(std::string_view path) const {
 /// An array that differs between two checkpoints.
 struct ArrayDifference {
   std::string path;  ///< `parameters/encoder.norm.weight`
-  /// `only in the first`, `only in the second`, or the difference of types, shapes or elements.
+  /// `only in the first`, `only in the second`, or how types, shapes or elements differ.
   std::string what;
 };
 

@@ -25,7 +25,7 @@
 namespace tapestry {
 namespace {
 
-/// The path in the averaged checkpoint for an array to average; empty for other arrays.
+/// The path of an array in the averaged checkpoint; empty for an array that is not averaged.
 ///
 /// group  group of the averaged parameters
 std::string averaged_path(const std::string& path, const std::string& group) {
@@ -33,10 +33,10 @@ std::string averaged_path(const std::string& path, const std::string& group) {
   return path.starts_with(group) ? parameters_group + path.substr(group.size()) : "";
 }
 
-/// Adds the values of an array to `sums`, which is empty before the first array.
+/// Adds the values of an array to `sums`. `sums` is empty for the first array.
 void add_values(const StoredArray& array, std::vector<double>& sums) {
   visit_elements(array, [&sums](const auto& values) {
-    sums.resize(values.size(), -0.0);  // -0.0 + x equals x bit for bit, even for x = -0.0
+    sums.resize(values.size(), -0.0);  // -0.0 + x is bit-identical to x, even for x = -0.0
     std::ranges::transform(values, sums, sums.begin(),
                            [](auto value, double sum) { return sum + static_cast<double>(value); });
   });
@@ -84,7 +84,7 @@ void require_same_model(const ArrayStore& first, const ArrayStore& checkpoint) {
   }
 }
 
-/// Rejects a checkpoint whose vocabularies or subword models differ from those in `first`.
+/// Rejects a checkpoint whose vocabularies or subword models differ from those of `first`.
 void require_same_vocabularies(const ArrayStore& first, const ArrayStore& checkpoint) {
   for (const char* path : {"data/source_vocabulary", "data/target_vocabulary",
                            "data/source_subwords", "data/target_subwords"}) {

@@ -14,8 +14,7 @@ namespace tapestry {
 
 /// The mean of the parameters of several checkpoints, which often scores better than any single
 /// checkpoint [1]. Averages the moving averages of the parameters if the checkpoints have them
-/// (train.ema_decay). Buffers are averaged too. Values are summed in float64, in the order of
-/// add().
+/// (train.ema_decay). Also averages buffers. Values are summed in float64, in the order of add().
 ///
 /// [1] Vaswani et al. 2017, "Attention Is All You Need", section 6.1.
 class CheckpointAverage {

@@ -58,8 +58,7 @@ void require_values(const ArrayStore& arrays, const std::string& prefix, const T
   }
 }
 
-/// Copies the arrays of a group to whole tensors, or a shard's elements of the arrays to the
-/// shard's tensors.
+/// Copies the arrays of a group to tensors: whole arrays, or only a shard's elements.
 class GroupCopy {
  public:
   /// whole  tensors with the shapes of the arrays, one per range
@@ -150,7 +149,7 @@ void put_shard(ArrayStore& arrays, const ShardState& state,
   for (std::size_t i = 0; i < copies.size(); ++i) arrays.put(state.path(i), std::move(copies[i]));
 }
 
-/// Lists the copies from `group` to the parameters of a model, and from "buffers/" to its buffers.
+/// Lists the copies from `group` to the parameters of a model, and from "buffers/" to the buffers.
 std::vector<GroupCopy> copies_to(const Model& model, const std::string& group) {
   return {GroupCopy(group, model.parameters.list()),
           GroupCopy(buffers_group, model.parameters.buffers())};
@@ -404,8 +403,8 @@ Config saved_config(const ArrayStore& arrays) {
           fmt::format("{}: model.kind `{}` is unknown to this program", arrays.origin(), *kind),
           "use the program that wrote the run");
     }
-    // Omits the hint of the config error, which is for authors of a config: another program or
-    // version wrote this config.
+    // Omits the hint of the config error. It addresses the author of a config, but another program
+    // or version wrote this config.
     std::vector<Diagnostic> problems = error.diagnostics();
     for (Diagnostic& problem : problems) problem.hint.clear();
     throw CheckpointError(fmt::format("{}: its config cannot be used: {}", arrays.origin(),

@@ -58,8 +58,8 @@ ArrayStore collect_arrays(const RunParts& run);
 /// The shape of a tensor as an ArrayShape.
 ArrayShape stored_shape(const Tensor& tensor);
 
-/// Whether an optimizer with options `now` can use the state of an optimizer with options `before`.
-/// Compares OptimizerDescription::state.
+/// Whether an optimizer with options `now` can continue with the state of an optimizer with options
+/// `before`. Compares OptimizerDescription::state.
 bool continues_state(const OptimizerOptions& before, const OptimizerOptions& now);
 
 /// Whether two configs divide an epoch into different batches, because of the batch size, the size

@@ -46,9 +46,9 @@ constexpr std::string_view hdf5_signature = "\x89HDF\r\n\x1a\n";
 struct UserBlock {
   std::array<char, 8> magic{};
   std::uint32_t version = 0;
-  std::uint32_t size = 0;  ///< bytes of this block
+  std::uint32_t size = 0;  ///< size of this block in bytes
   std::uint64_t file_size = 0;
-  std::uint64_t table_size = 0;   ///< bytes of the table of contents in versions 1 to 3
+  std::uint64_t table_size = 0;   ///< size of the table of contents in versions 1 to 3, in bytes
   std::uint64_t hdf5_offset = 0;  ///< offset of the HDF5 part
   std::uint64_t digest_low = 0;   ///< XXH3-128 of all bytes after this block, bits 0 to 63
   std::uint64_t digest_high = 0;  ///< bits 64 to 127
@@ -168,9 +168,10 @@ void require_digest(const UserBlock& block, const OpenFile& file) {
 /// Records the parts of a file that libhdf5 writes when it allocates arrays without writing their
 /// elements: headers and names. Bytes that were never written are 0.
 ///
-/// libhdf5 lays out the file only in memory. On disk, it would write each header and each small
-/// array with a separate system call, in arbitrary order, and might crash after a failed write.
-/// Instead, write_checkpoint() computes the digest and writes the file in a few large pieces.
+/// libhdf5 lays out the file only in memory. If libhdf5 wrote the file on disk, it would use a
+/// system call for each header and each small array, in arbitrary order, and might crash after a
+/// failed write. Instead, write_checkpoint() computes the digest and writes the file in a few large
+/// pieces.
 class HeaderFile : public hdf5::VirtualFile {
  public:
   void read(std::uint64_t offset, std::span<std::byte> bytes) override {
@@ -210,8 +211,8 @@ class HeaderFile : public hdf5::VirtualFile {
   std::map<std::uint64_t, Page> pages_;
 };
 
-/// Whether an array is stored as an HDF5 string, which other programs show as text: bytes that are
-/// valid UTF-8 without NUL, or no bytes.
+/// Whether an array is stored as an HDF5 string, which other programs show as text: if its bytes
+/// are valid UTF-8 without NUL, or if it is empty.
 bool is_written_as_string(const StoredArray& array) {
   constexpr std::size_t max_string = std::size_t{1} << 31;
   if (array.type != ElementType::uint8 || array.shape.size() != 1) return false;
@@ -278,7 +279,7 @@ class DatasetMaker {
   hdf5::PropertyList link_, dataset_;
 };
 
-/// A part of a file at an offset.
+/// Bytes and their offset in a file.
 struct Piece {
   std::uint64_t offset = 0;
   Bytes bytes;
@@ -305,8 +306,8 @@ std::vector<Piece> lay_out(const ArrayStore& arrays, HeaderFile& header) {
 
 /// The content of a whole file. The arrays are not copied.
 struct FileContent {
-  std::vector<std::byte> headers;  ///< all parts between the arrays, the user block first
-  std::vector<Bytes> pieces{};     ///< in file order
+  std::vector<std::byte> headers;  ///< all bytes between the arrays; begins with the user block
+  std::vector<Bytes> pieces{};     ///< in the order of the file
 };
 
 FileContent interleave(const std::vector<Piece>& arrays, HeaderFile& header) {

@@ -26,7 +26,7 @@ void write_checkpoint(const std::filesystem::path& path, const ArrayStore& array
 /// Reads a checkpoint of any format version. Compares the digest before libhdf5 reads the file.
 /// Allocates about the size of the file.
 ///
-/// max_size  maximum size of the file in bytes; 0 means the memory of this machine
+/// max_size  maximum size of the file in bytes; 0 means the size of this machine's memory
 /// throws    DamagedCheckpoint if the content is not an intact checkpoint or a disk read fails;
 ///           CheckpointError if the file cannot be opened, is larger than `max_size` or needs a
 ///           different version of the program; std::bad_alloc.

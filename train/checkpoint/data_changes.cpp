@@ -63,7 +63,7 @@ std::vector<FileChange> changed_subword_files(const Config& config,
     Corpus corpus;
     try {
       read_subword_file(key, file, corpus);
-    } catch (const FileError&) {  // it exists, but is too large or cannot be read
+    } catch (const FileError&) {  // the file exists, but is too large or cannot be read
       throw;
     } catch (const DataError&) {
       return;

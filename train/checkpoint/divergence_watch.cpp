@@ -7,9 +7,9 @@
 namespace tapestry {
 namespace {
 
-constexpr double max_of_guessing = 2.0;  ///< times the loss of a uniform prediction
-constexpr double lost_share = 0.5;       ///< as a fraction of the total progress
-constexpr double deviations = 6.0;       ///< in standard deviations of the best window
+constexpr double max_of_guessing = 2.0;  ///< multiple of the loss of a uniform prediction
+constexpr double lost_share = 0.5;       ///< fraction of the total progress
+constexpr double deviations = 6.0;       ///< number of standard deviations of the best window
 constexpr std::uint64_t bad_windows_of_divergence = 3;
 
 }  // namespace

@@ -33,7 +33,7 @@ class DivergenceWatch {
   explicit DivergenceWatch(const State& state);
   State state() const;
 
-  /// Adds the loss of a step. Returns whether the run has diverged.
+  /// Adds the loss of a step, and returns whether the run has diverged.
   ///
   /// loss      must be finite
   /// guessing  loss of a uniform prediction
@@ -53,9 +53,11 @@ class DivergenceWatch {
   bool close_window(double guessing);
   bool is_bad(const Level& level, double guessing) const;
 
-  std::uint64_t steps_ = 0;            ///< in the current window
-  double mean_ = 0.0, squares_ = 0.0;  ///< mean, and sum of squared distances from it
-  std::uint64_t windows_ = 0;          ///< number of completed windows
+  std::uint64_t steps_ = 0;  ///< number of steps in the current window
+  double mean_ = 0.0,
+         squares_ =
+             0.0;  ///< mean of the current window, and sum of squared distances from the mean
+  std::uint64_t windows_ = 0;  ///< number of completed windows
   double first_mean_ = 0.0, last_mean_ = 0.0;
   Level best_{};
   std::uint64_t bad_windows_ = 0;  ///< number of consecutive bad windows up to the latest window

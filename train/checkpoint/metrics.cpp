@@ -41,14 +41,13 @@ bool is_score_name(std::string_view name) {
 }
 
 bool is_number(std::string_view text) {
-  // Needed because parse_number() also accepts texts that MetricsTable never writes, such as
-  // "infinity".
+  // Rejects texts that parse_number() accepts but MetricsTable never writes, such as "infinity".
   const bool has_letters = std::ranges::any_of(text, [](char c) { return c > '9' && c != 'e'; });
   if (has_letters) return text == "nan" || text == "-nan" || text == "inf" || text == "-inf";
   return parse_number<double>(text).has_value();
 }
 
-/// The expected content of an invalid field; empty for a valid field.
+/// The expected content of a field, if the field is invalid; empty for a valid field.
 std::string_view missing_content(std::size_t column, std::string_view field) {
   if (column == split_column) {
     return field == "train" || field == "validation" ? "" : "train or validation";

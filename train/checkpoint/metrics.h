@@ -17,12 +17,12 @@ namespace tapestry {
 /// The results of an interval of training steps.
 struct TrainMetrics {
   std::uint64_t step = 0;      ///< last step of the interval, from 1
-  std::uint64_t epoch = 0;     ///< epoch of that step, from 1
+  std::uint64_t epoch = 0;     ///< epoch of `step`, from 1
   double loss = 0.0;           ///< mean objective per target token, including label smoothing
   double smoothing = 0.0;      ///< the part of `loss` that label smoothing adds
   double perplexity = 0.0;     ///< exp of the mean -log p(token), without label smoothing
-  double learning_rate = 0.0;  ///< at the last step
-  double gradient_norm = 0.0;  ///< at the last step, before clipping
+  double learning_rate = 0.0;  ///< learning rate at the last step
+  double gradient_norm = 0.0;  ///< gradient norm at the last step, before clipping
   std::size_t target_tokens = 0;
 };
 
@@ -66,8 +66,8 @@ class MetricsTable {
 /// column  name of a column; the result is empty for an unknown name
 std::map<std::uint64_t, double> validation_values(const std::string& csv, std::string_view column);
 
-/// The value of a score; NaN if it was not computed, for example because it is undefined for the
-/// labels of the data set.
+/// The value of a score; NaN if the task did not compute the score, for example because the labels
+/// of the data set do not define it.
 ///
 /// metric  a value of train.best_metric
 double score_value(const Scores& scores, const std::string& metric);

@@ -152,7 +152,7 @@ std::string run_dir_of_config(const std::string& path) try {
   return default_run_dir(path);
 }
 
-/// The path of an existing run, or of another file, that was probably meant by a missing path.
+/// The path of an existing run or file that was probably meant by a missing path.
 std::optional<std::string> path_meant_by(const fs::path& path) {
   std::error_code ignored;
   const fs::path below = fs::path("runs") / path;

@@ -23,14 +23,15 @@ std::optional<NewestCheckpoint> read_newest_of_run(const RunDirectory& directory
 ArrayStore read_checkpoint_of_run(const RunDirectory& directory, std::uint64_t step);
 
 /// Reads the checkpoint of a step that another machine has written. Network file systems may show
-/// it late, so the function retries for up to `timeout` while the checkpoint is unusable.
+/// the checkpoint late, so the function retries for up to `timeout` until it can use the
+/// checkpoint.
 ArrayStore await_checkpoint_of_run(const RunDirectory& directory, std::uint64_t step,
                                    std::chrono::milliseconds timeout);
 
 /// Where the parameters of a model come from, for messages to users.
 struct ModelOrigin {
   std::string place;   ///< a checkpoint and its step, or a config
-  std::string choice;  ///< why an older checkpoint of the run was chosen; otherwise empty
+  std::string choice;  ///< why this checkpoint is not the newest; empty if it is the newest
 
   /// Describes the origin, such as
   /// "runs/copy/checkpoints/step-00000900.h5, step 900 (the best checkpoint ...)".

@@ -24,7 +24,7 @@
 namespace tapestry {
 namespace {
 
-constexpr std::size_t max_names = 8;  // names per line of a report
+constexpr std::size_t max_names = 8;  // maximum number of names per line of a report
 
 bool is_float(const StoredArray& array) {
   return array.type == ElementType::float32 || array.type == ElementType::float64;

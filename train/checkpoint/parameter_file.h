@@ -36,7 +36,7 @@ struct LoadReport {
   std::vector<std::string> loaded{};      ///< copied to the model
   std::vector<std::string> missing{};     ///< in the model, not in the file
   std::vector<std::string> unexpected{};  ///< in the file, not in the model
-  std::vector<OtherShape> other_shape{};  ///< in both, with different shapes
+  std::vector<OtherShape> other_shape{};  ///< in both the model and the file, with different shapes
 
   /// Whether every tensor of the model was loaded and every tensor of the file was used.
   bool complete() const { return missing.empty() && unexpected.empty() && other_shape.empty(); }

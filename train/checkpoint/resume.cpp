@@ -106,8 +106,7 @@ Config config_to_resume_with(const ResumeRequest& request, const Config& before)
   Config config = load_config(request.config, request.overrides);
   if (request.keeps_run_dir) config.train.run_dir = before.train.run_dir;
   keep_resolved_percentages(config, before, request.allowed);
-  // decay_steps 0 means train.steps. The saved config has the train.steps of the original run in
-  // its place.
+  // decay_steps 0 means train.steps. The saved config stores the original train.steps instead of 0.
   const bool new_decay =
       config.schedule.kind == ScheduleKind::cosine && is_allowed(request, "schedule.decay_steps");
   if (config.schedule.decay_steps == 0 && !new_decay) {
@@ -139,8 +138,8 @@ void require_longer_decay(const std::string& run, const Config& before, const Co
                         steps)}});
 }
 
-/// A warning about differences between config.yaml of the run directory and the checkpoint, in keys
-/// that the request does not change: the config of the checkpoint is used.
+/// A warning that config.yaml of the run directory differs from the checkpoint in keys that the
+/// request does not change. The run uses the config of the checkpoint.
 std::optional<std::string> warning_about_file(const ResumePlan& plan) {
   const auto file = std::filesystem::path(plan.before.train.run_dir) / "config.yaml";
   std::error_code ignored;
@@ -149,7 +148,7 @@ std::optional<std::string> warning_about_file(const ResumePlan& plan) {
   try {
     Config written = load_config(file.string());
     written.train.run_dir = plan.before.train.run_dir;
-    // As in config_to_resume_with(): 0 means train.steps.
+    // Replaces 0, which means train.steps, as in config_to_resume_with().
     if (written.schedule.decay_steps == 0) {
       written.schedule.decay_steps = plan.before.schedule.decay_steps;
     }

@@ -52,8 +52,8 @@ struct ResumePlan {
   Config before{};  ///< the config of the checkpoint
   Config config{};
   ConfigChanges changes{};
-  /// Warning for a run that is resumed without a config file: its config.yaml differs from the
-  /// checkpoint in these keys, and how to change them.
+  /// For a run that is resumed without a config file: a warning about keys whose values differ
+  /// between its config.yaml and the checkpoint, and how to change these keys.
   std::optional<std::string> unused_file{};
 };
 
@@ -82,7 +82,8 @@ bool was_finished(const ResumePlan& plan);
 std::vector<std::string> warnings_of(const ResumePlan& plan);
 
 /// Changes that affect the results, one line each, for the log and the history: permitted changes
-/// of the config, a reset optimizer state, a restarted epoch, different arithmetic in this process.
+/// of the config, a reset optimizer state, a restarted epoch, or an arithmetic that differs from
+/// the checkpoint's.
 std::vector<std::string> describe_effects(const ResumePlan& plan);
 
 }  // namespace tapestry

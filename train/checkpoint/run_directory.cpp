@@ -32,7 +32,8 @@ namespace {
 
 std::string checkpoint_name(std::uint64_t step) { return fmt::format("step-{:08}.h5", step); }
 
-/// The step of a checkpoint name; nullopt if the name is not exactly checkpoint_name(step).
+/// The step in the file name of a checkpoint; nullopt if the name is not exactly
+/// checkpoint_name(step).
 std::optional<std::uint64_t> parse_step(std::string_view name) {
   constexpr std::string_view prefix = "step-";
   if (!name.starts_with(prefix)) return std::nullopt;
@@ -60,7 +61,7 @@ void rename_folder(const std::filesystem::path& path, FileSystem& files) {
   files.rename(path.c_str(), (path.string() + ".folder").c_str());
 }
 
-/// The steps to keep regardless of age, including steps that may have no checkpoint.
+/// The steps to keep regardless of age. Some of them may have no checkpoint.
 ///
 /// steps  steps with a checkpoint, in ascending order
 std::set<std::uint64_t> kept_steps(const std::vector<std::uint64_t>& steps,
@@ -205,7 +206,7 @@ std::vector<std::string> RunDirectory::file_names(const std::filesystem::path& f
     return files_.list(folder.c_str(), names);
   });
   if (result != 0 && errno == ENOMEM) throw std::bad_alloc();
-  // ENOTDIR means that a file has the path of the folder, so the run has no checkpoints.
+  // ENOTDIR means that the path of the folder is a file, so the run has no checkpoints.
   if (result != 0 && errno != ENOENT && errno != ENOTDIR) {
     const int code = errno;
     const bool is_limit = code == EMFILE || code == ENFILE;

@@ -105,7 +105,7 @@ class RunDirectory {
   /// Result of deleting temporary files left by crashes.
   struct StrayTemporaries {
     std::vector<std::filesystem::path> removed;
-    std::vector<std::string> problems;  ///< why other files could not be deleted
+    std::vector<std::string> problems;  ///< why some files could not be deleted
   };
 
   /// Deletes temporary files left by crashes in the run directory, its folder of checkpoints and
@@ -126,8 +126,8 @@ class RunDirectory {
 /// `checkpoints`.
 RunDirectory find_run(const std::filesystem::path& folder);
 
-/// Opens a file of a run directory. Never blocks, and follows no symbolic link: a link in a run
-/// directory of another user would append to, or show, files of this user.
+/// Opens a file of a run directory. Never blocks, and follows no symbolic link: through a link in
+/// another user's run directory, the program could append to, or show, files of this user.
 ///
 /// flags    of open(2)
 /// returns  the file. If it cannot be opened or is not a regular file: a closed descriptor, with a

@@ -29,7 +29,7 @@ std::string holder_text() {
                      format_time(std::time(nullptr)));
 }
 
-/// The first line of the lock file, which the holder of the lock wrote.
+/// The first line of the lock file, which describes the process that holds the lock.
 std::string read_holder(FileSystem& files, int fd) {
   std::array<char, 512> text{};
   const ssize_t count = files.pread(fd, text.data(), text.size(), 0);
@@ -69,7 +69,7 @@ FileDescriptor RunLock::open_file() const {
   return file;
 }
 
-/// Locks the open file and writes the holder into it.
+/// Locks the open file and writes a description of this process into it.
 void RunLock::take() {
   const auto path = run_directory_ / ".lock";
   const int result = retry_interrupted([&] { return files_.lock(descriptor_.get()); });

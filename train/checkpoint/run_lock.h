@@ -9,12 +9,13 @@ namespace tapestry {
 
 /// Locks a run directory for this process during the lifetime of the object, with an fcntl(2) lock
 /// on its file `.lock`. The kernel releases the lock when the process ends. The file is not
-/// deleted; its text names the holder. Child processes created by fork also hold the lock until
+/// deleted; its text names the process. Child processes created by fork also hold the lock until
 /// they exec or exit.
 class RunLock {
  public:
   /// run_directory  must exist.
-  /// throws         RunDirectoryInUse, which names the holder, if another process has the lock;
+  /// throws         RunDirectoryInUse, which names the other process, if another process has the
+  /// lock;
   ///                OutputError if the file cannot be created or locked, or is a symbolic link.
   explicit RunLock(std::filesystem::path run_directory, FileSystem& files = posix_file_system());
 

@@ -28,7 +28,7 @@ std::string first_line(const fs::path& path) {
   return text.substr(0, text.find('\n'));
 }
 
-/// The message of a line of train.log, after the date, the time and two blanks.
+/// The message of a line of train.log, without the date, the time and the two spaces after them.
 std::string_view without_time(std::string_view line) {
   const std::size_t blanks = line.find("  ");
   return blanks == line.npos ? line : line.substr(blanks + 2);

@@ -15,7 +15,7 @@ bool TrainingState::compare_validation(const std::string& metric, double value, 
     best_step = step;
     validations_since_best = 0;
   }
-  if (before_end && is_due) {  // a continued run keeps the result of a validation that was due
+  if (before_end && is_due) {  // a validation that was due remains valid if the run continues
     before_end->best_value = best_value;
     before_end->best_step = best_step;
   }
@@ -70,7 +70,8 @@ Retention kept_checkpoints(const TrainingState& state, const TrainOptions& optio
   if (options.keep_best > 1) {
     kept.best_first = best_validations(state.metrics.csv(), options.best_metric);
     kept.keep_best = options.keep_best;
-    // A validation that is done only because the run ends does not count: a continued run drops it.
+    // A validation that is done only because the run ends does not count, because a continued run
+    // discards it.
     if (state.step % options.validate_every != 0) std::erase(kept.best_first, state.step);
   }
   kept.steps.push_back(state.scheduled_save);

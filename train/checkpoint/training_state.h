@@ -24,9 +24,9 @@ struct RunningLoss {
   std::uint64_t tokens = 0;
 };
 
-/// The state before a run, at its end, logged and validated the last step although neither was due.
-/// A run that continues with more steps starts from this state, so that it writes the same bytes as
-/// a run that had these steps from the start.
+/// The state of a run at its end, before the run logged and validated the last step although
+/// neither was due. A run that continues with more steps starts from this state, so that it writes
+/// the same bytes as a run that had these steps from the start.
 struct BeforeEnd {
   RunningLoss running{};
   double best_value = std::numeric_limits<double>::infinity();
@@ -35,8 +35,8 @@ struct BeforeEnd {
   std::uint64_t metrics_end = 0;
 };
 
-/// The state of a run without parameters and optimizer. Contains no generator state, since random
-/// numbers are computed from counters that derive from the step.
+/// The state of a run except parameters and optimizer. Contains no state of random number
+/// generators, since random numbers are computed from counters that derive from the step.
 struct TrainingState {
   std::string run_id;        ///< see make_run_id(); constant over the run
   std::uint64_t step = 0;    ///< number of optimizer steps done, including skipped steps
@@ -44,7 +44,7 @@ struct TrainingState {
   RunningLoss running{};
   /// Best value of train.best_metric so far; infinity before the first value.
   double best_value = std::numeric_limits<double>::infinity();
-  std::optional<std::uint64_t> best_step{};  ///< step of the best value
+  std::optional<std::uint64_t> best_step{};  ///< step with the best value
   std::uint64_t validations_since_best = 0;
   std::uint64_t nan_steps = 0;       ///< number of consecutive non-finite steps or rollbacks
   std::uint64_t scheduled_save = 0;  ///< step of the last save that was not requested by a signal
@@ -53,7 +53,8 @@ struct TrainingState {
   /// steps.
   std::string history{};
   MetricsTable metrics{};
-  /// Whether the validation due after `step` was interrupted; a resumed run begins with it.
+  /// Whether the validation due after `step` was interrupted. A resumed run starts with this
+  /// validation.
   bool validation_pending = false;
   /// Set if `metrics` has rows that are written only at the end of a run.
   std::optional<BeforeEnd> before_end{};
@@ -83,9 +84,9 @@ bool is_further_best(std::uint64_t step, const std::string& metrics_csv,
                      const TrainOptions& options);
 
 /// The steps whose checkpoints are averaged if a run ends after `step` (train.average_last): this
-/// step and the latest scheduled steps before it (train.save_every), in ascending order. Does not
-/// include saves caused by signals or validations, so that resumed and uninterrupted runs average
-/// the same checkpoints. Empty if the run does not average checkpoints.
+/// step and the latest scheduled steps before it (train.save_every), in ascending order. Omits
+/// steps that were saved because of signals or validations, so that resumed and uninterrupted runs
+/// average the same checkpoints. Empty if the run does not average checkpoints.
 std::vector<std::uint64_t> steps_to_average(std::uint64_t step, const TrainOptions& options);
 
 /// The checkpoints to keep when the checkpoint of `state` is saved.

@@ -54,8 +54,8 @@ struct CheckContext {
   std::size_t vocabulary;         ///< target tokens or classes
   std::string learning_limit;     ///< why the model might not overfit a batch; may be empty
   bool causal;                    ///< true if no logits depend on later target tokens
-  std::size_t max_source_length;  ///< in tokens
-  std::size_t max_target_length;  ///< in tokens
+  std::size_t max_source_length;  ///< maximum number of tokens
+  std::size_t max_target_length;  ///< maximum number of tokens
   double label_smoothing;
   std::uint64_t seed;      ///< seed of dropout
   std::size_t tied_width;  ///< d_model if output and embedding weights are tied, otherwise 0
@@ -67,7 +67,8 @@ enum class CheckStatus { passed, failed, skipped };
 
 struct CheckResult {
   CheckStatus status;
-  std::string details;  ///< the compared values; after a failure also where they differ
+  std::string
+      details;  ///< the compared values, and the position of the first difference after a failure
 };
 
 CheckResult passed(std::string details);
@@ -91,8 +92,8 @@ std::span<const Check> all_checks();
 // ---- Independence: independence.cpp.
 
 /// dlogits[t] / d(target input after t) is exactly 0, and dlogits[t] / d(target input up to t) is
-/// not all 0. Likewise, the gradient is 0 for the padding of a source sentence and not all 0 for
-/// its tokens.
+/// not all 0. Likewise, the gradient with respect to the source is exactly 0 at padding and not all
+/// 0 at tokens.
 CheckResult causality(const CheckContext& context);
 
 /// Neither different values in the padding nor more padding changes the logits of tokens or the
@@ -116,7 +117,7 @@ CheckResult gradient_accumulation(const CheckContext& context);
 /// clearing the gradients doubles them, up to rounding.
 CheckResult repeated_step(const CheckContext& context);
 
-/// Loss and gradients in float32 agree with float64.
+/// Loss and gradients in float32 agree with those in float64.
 CheckResult precision(const CheckContext& context);
 
 // ---- Learning: learning.cpp.
@@ -127,15 +128,15 @@ CheckResult precision(const CheckContext& context);
 CheckResult initial_loss(const CheckContext& context);
 
 /// The model overfits a single batch: its loss reaches minimum_loss(). Uses float32, without
-/// dropout and label smoothing. Skipped for a model that reads too few tokens for it, or has fewer
-/// parameters than the batch has labels.
+/// dropout and label smoothing. Skipped for a model that reads too few tokens to overfit, or has
+/// fewer parameters than the batch has labels.
 CheckResult overfit_batch(const CheckContext& context);
 
 /// The loss depends on every parameter.
 CheckResult parameters_have_gradients(const CheckContext& context);
 
-/// The lowest mean loss that any model can reach on a batch. Where equal inputs have different
-/// labels, such as at the first tokens of a text, the best prediction is the relative frequency of
+/// The lowest mean loss that any model can reach on a batch. If equal inputs have different labels,
+/// such as the first tokens of different texts, the best prediction is the relative frequency of
 /// each label.
 ///
 /// causal  whether each label is predicted from the inputs up to its own position, not from the

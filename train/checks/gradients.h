@@ -13,8 +13,9 @@
 /// Compares the gradients of a configured model with finite differences, for `tapestry gradcheck`.
 namespace tapestry {
 
-/// Adds a random offset of at most 0.1 to every value. Initial values would hide errors: as long as
-/// all weights of a norm are 1 and all biases are 0, a gradient that omits them is still correct.
+/// Adds a random offset in [-0.1, 0.1] to every value. Initial values would hide errors: if all
+/// weights of a norm are 1 and all biases are 0, a gradient formula that omits the weights and
+/// biases is still correct.
 ///
 /// parameters  float64
 void make_uneven(const Parameters& parameters);

@@ -46,8 +46,8 @@ std::vector<double> max_of_each_token(const Tensor& gradient) {
   return max_magnitudes;
 }
 
-/// Checks the gradients of one row of inputs: the first `allowed` must not all be 0, and the others
-/// must be exactly 0. Returns a description of the error, or an empty string.
+/// Checks the gradients of one row of inputs: the first `allowed` gradients must not all be 0, and
+/// all later gradients must be exactly 0. Returns a description of the error, or an empty string.
 std::string find_mistake(std::span<const double> influence, std::size_t allowed,
                          const char* input) {
   for (std::size_t i = allowed; i < influence.size(); ++i) {
@@ -87,8 +87,8 @@ std::string find_mistake_at(std::size_t t, const Influence& influence, const Bat
 // ---- Padding.
 
 constexpr std::size_t max_added_columns = 3;
-/// Added to the vectors of padding, times 1 to 3: a layer norm would remove an offset that is the
-/// same for all values of a vector.
+/// The offset of the vectors of padding, multiplied by 1, 2 or 3. A layer norm would remove an
+/// offset that is equal for all values of a vector.
 constexpr double padding_offset = 7.0;
 
 /// The number of columns, at most `wanted`, that can be added to `length` tokens without exceeding
@@ -103,7 +103,7 @@ Batch with_more_padding(const Batch& batch, std::size_t columns, const CheckCont
                      columns_to_add(columns, batch.target_length, context.max_target_length));
 }
 
-/// The vectors with different values at padding; unchanged if the batch has no padding or has
+/// Token vectors with changed values at padding; unchanged if the batch has no padding or has
 /// images.
 Tensor with_other_padding(const Tensor& vectors, const std::vector<std::size_t>& lengths) {
   if (!vectors.defined() || lengths.front() == 0) return vectors;

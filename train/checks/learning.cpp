@@ -35,7 +35,7 @@ double initial_loss_tolerance(const CheckContext& context) {
 // ---- Overfitting one batch.
 
 constexpr std::size_t max_steps = 600;
-constexpr double learned = 0.05;  ///< nats per token above the minimum
+constexpr double learned = 0.05;  ///< in nats per token, above the minimum
 constexpr double learning_rate = 1e-3;
 constexpr std::size_t warmup_steps = 50;  ///< deep post-norm models need warmup
 constexpr double clip_norm = 1.0;
@@ -102,9 +102,10 @@ double minimum_loss_of(const Batch& batch, const Inputs& inputs) {
   return nll / static_cast<double>(std::max<std::size_t>(batch.target_tokens, 1));
 }
 
-/// The lowest loss of predictions from the tokens that influence the logits of each label, by their
-/// distance to it. A model such as a bigram model reads only some of the tokens before a label.
-/// Infinity if a label has logits that depend on no token, which is an error of the model.
+/// The lowest loss of predictions from only the tokens that influence the logits of each label, and
+/// from their distances to the label. Needed for a model that reads only some of the tokens before
+/// a label, such as a bigram model. Infinity if the logits of a label depend on no token, which is
+/// an error of the model.
 double minimum_loss_of_read_tokens(const CheckContext& context) {
   const Batch& batch = context.batch;
   const CheckedModel model = context.copy(DType::float64);
@@ -135,7 +136,7 @@ double minimum_loss_of_read_tokens(const CheckContext& context) {
   return reads_nothing ? std::numeric_limits<double>::infinity() : minimum;
 }
 
-/// Why a correct model may not reach a loss below the limit; empty without a reason.
+/// Why a correct model may not reach a loss below the limit; empty if it should.
 std::string capacity_limit(const CheckContext& context, double loss) {
   if (!context.learning_limit.empty()) return context.learning_limit;
   std::size_t values = 0;
@@ -154,7 +155,7 @@ std::string capacity_limit(const CheckContext& context, double loss) {
 
 // ---- Gradients of all parameters.
 
-/// Threshold relative to the largest gradient. Smaller gradients count as 0 with rounding errors.
+/// Threshold relative to the largest gradient. Smaller gradients count as rounding errors of 0.
 constexpr double zero_gradient = 1e-13;
 
 double max_magnitude(const std::vector<double>& gradient) {
@@ -163,7 +164,7 @@ double max_magnitude(const std::vector<double>& gradient) {
   return largest;
 }
 
-/// True for the bias of a key projection if scores are dot products and keys are not rotated: the
+/// True for the bias of a key projection if scores are dot products and keys are not rotated. The
 /// bias then adds a constant to all scores of a query, which does not change their softmax.
 bool may_be_zero(const std::string& parameter) { return parameter.ends_with("k_proj.bias"); }
 

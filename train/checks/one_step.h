@@ -25,7 +25,8 @@ struct StepOptions {
 struct StepValues {
   double loss;
   std::vector<double> logits;
-  std::vector<std::vector<double>> gradients;  ///< one per parameter; empty if it has no gradient
+  std::vector<std::vector<double>>
+      gradients;  ///< one vector per parameter; empty if the parameter has no gradient
 };
 
 std::vector<double> to_doubles(const Tensor& x);
@@ -48,18 +49,18 @@ std::optional<std::string> first_difference(const CheckedModel& model, const Ste
 
 /// The distance between a parameter's gradients in two steps.
 struct GradientDistance {
-  double relative = 0.0;  ///< |a - b| / max(|b|, 1e-3 times the largest |b|), in L2
+  double relative = 0.0;  ///< L2 norms: |a - b| / max(|b|, 1e-3 times the largest |b|)
   std::string parameter;
 };
 
 /// The parameter with the largest distance. The bias of a key projection has gradient 0 up to
-/// rounding, since adding a constant to all scores leaves the softmax unchanged; the denominator
-/// has a lower bound because of such parameters. The distance is infinite if a gradient has a NaN
+/// rounding, since adding a constant to all scores leaves the softmax unchanged; because of such
+/// parameters, the denominator has a lower bound. The distance is infinite if a gradient has a NaN
 /// or exists in only one of the steps.
 GradientDistance max_distance(const CheckedModel& model, const StepValues& a, const StepValues& b);
 
-/// The gradient of one position's weighted logits with respect to each token vector: its largest
-/// magnitude for each token, (rows, length); empty for a side that the model does not have.
+/// The gradient of one position's weighted logits with respect to each token vector: the maximum
+/// magnitude for each token, (rows, length). Empty if the model has no source or no target.
 struct Influence {
   std::vector<double> source, target;
 };
@@ -99,7 +100,7 @@ LogitDifference max_difference(const Batch& batch, const Tensor& before, const T
 
 /// The tolerance, relative to the largest logit, for moving a sentence to another row of the batch:
 /// 0 with Tapestry's own matrix products; 1e-12 with BLAS (builds without SIMD kernels), which sums
-/// rows at the edge of a matrix in a different order than rows inside.
+/// rows at the edge of a matrix in a different order than inner rows.
 double allowed_rounding();
 
 }  // namespace tapestry

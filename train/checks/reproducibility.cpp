@@ -13,15 +13,16 @@
 namespace tapestry {
 namespace {
 
-/// Relative tolerance for float64 sums whose terms are added in a different order.
+/// Relative tolerance for float64 sums that add the same terms in a different order.
 constexpr double float64_tolerance = 1e-12;
 
 // Relative tolerances for comparing float32 with float64. A ReLU input near 0 may change its sign.
 constexpr double float32_loss_tolerance = 1e-5;
 constexpr double float32_gradient_tolerance = 1e-3;
 
-/// Label smoothing for this comparison. Without it, the gradient of a fully trained model is a
-/// difference of nearly equal probabilities, which float32 cannot resolve.
+/// Label smoothing for the comparison of float32 with float64. Without label smoothing, the
+/// gradient of a fully trained model is a difference of nearly equal probabilities, which float32
+/// cannot represent accurately.
 constexpr double min_label_smoothing = 0.1;
 
 /// Sets the number of threads until the end of its scope.

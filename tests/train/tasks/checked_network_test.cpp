@@ -53,7 +53,7 @@ struct Checked {
   }
 
   void forward() const { (*checked)(input, Mode::inference()); }
-  /// The message and the hint of a forward pass that fails.
+  /// The message and the hint of the error that a forward pass throws.
   std::string error() const {
     try {
       forward();
@@ -70,7 +70,7 @@ struct Checked {
   std::unique_ptr<Network> checked;
 };
 
-TEST_CASE("a network that fulfils its contract gives the same results when it is checked") {
+TEST_CASE("checking a valid network does not change its results") {
   const Checked good;
   CHECK((*good.checked)(good.input, Mode::inference()).shape() == Shape{2, 4, 5});
   CHECK(&good.checked->unwrapped() == good.network);
@@ -102,7 +102,7 @@ NetworkChange embed_throws(Error error) {
   };
 }
 
-TEST_CASE("results of the wrong shape or element type are rejected, and exceptions are named") {
+TEST_CASE("results with a wrong shape or type are rejected, and exceptions name the function") {
   const auto ones = [](const Shape& shape, DType dtype = DType::float32) {
     return Tensor::ones(shape, dtype);
   };
@@ -175,7 +175,7 @@ TEST_CASE("a custom network must return a scalar loss, and logits of the expecte
   CHECK_THROWS_AS(wide.checked->loss(features, labels, {}), CustomModelError);
 }
 
-TEST_CASE("errors outside of the code of a network are rethrown unchanged") {
+TEST_CASE("errors thrown by the library, not by the network's code, are rethrown unchanged") {
   const auto check = []<class Error>(const Error& error) {
     const Checked checked;
     embed_throws(error)(*checked.network);

@@ -14,8 +14,8 @@
 #include "train/base/error.h"
 #include "train/config/reader.h"
 
-// tests/custom_models and tests/examples/custom_model.sh train such models; a kind that is
-// registered here would appear in all other tests of this program.
+// tests/custom_models and tests/examples/custom_model.sh train custom models. Here a registered
+// kind would appear in all other tests of this program.
 namespace tapestry {
 namespace {
 
@@ -52,7 +52,7 @@ std::string mistake_of(const CustomModelOptions& wrong) {
   return "registered";
 }
 
-TEST_CASE("invalid options of a custom model, and existing names, are rejected") {
+TEST_CASE("invalid options of a custom model, and names that already exist, are rejected") {
   const std::size_t before = all_tasks().size();
   const CustomKey width("model.width", 0, at_least(0), "a key");
   const std::pair<std::string, std::function<void(CustomModelOptions&)>> mistakes[] = {

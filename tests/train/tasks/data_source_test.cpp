@@ -31,7 +31,8 @@ DataOptions small(const std::string& task) {
   return options;
 }
 
-/// The message of check_subwords() about a config with two .model files; empty if it is accepted.
+/// The error message of check_subwords() for a config with two .model files; empty if it accepts
+/// the config.
 std::string rejection_of_two_models(bool two_vocabularies) {
   Config config;
   config.data.task = "a source of a user";
@@ -57,7 +58,7 @@ TEST_CASE("a custom data source may have separate subwords for sources and targe
         "`target_subword_file` is used with two vocabularies only, found one");
 }
 
-TEST_CASE("generated corpora never change: runs must resume after an update of the program") {
+TEST_CASE("generated corpora never change, so that new versions can resume old runs") {
   const std::pair<const char*, std::uint64_t> expected[] = {
       {"copy", 17821857666651069730u},         {"reverse", 11026624728226318405u},
       {"sort", 5107367147147909082u},          {"toy_sentences", 8583499559987234979u},
@@ -94,7 +95,7 @@ TEST_CASE("a generated task accepts vocabularies of its words and rejects all ot
   check({corpus.source_vocabulary, toy.target_vocabulary},
         {"source vocabulary", entries(toy.source_vocabulary), "expected 24"});
 
-  // The same number of entries, but another last entry
+  // The same number of entries, but a different last entry
   std::vector<std::string> words;
   const auto size = static_cast<std::int32_t>(toy.source_vocabulary.size());
   for (std::int32_t id = first_word_id; id < size; ++id) {
@@ -115,7 +116,7 @@ TEST_CASE("a codec encodes the decoded lines of a generated corpus to the same i
   }
 }
 
-TEST_CASE("held-out sets with the content of training files cause a warning") {
+TEST_CASE("a held-out set with the same content as the training files causes a warning") {
   const test::TemporaryFolder folder;
   const auto path = [&](const char* name) { return (folder / name).string(); };
   folder.write("a.txt", "x\tone\ny\tone\n");
@@ -134,7 +135,7 @@ TEST_CASE("held-out sets with the content of training files cause a warning") {
   options.text.test_text.clear();
   CHECK(load_corpus(options).notes.empty());
 
-  // A set with only one file of the training set is other data.
+  // No warning for a set that contains only one of the training files.
   options = {};
   options.task = "parallel_text";
   options.pairs.train_source = options.pairs.validation_source = path("a.txt");
@@ -146,7 +147,7 @@ TEST_CASE("held-out sets with the content of training files cause a warning") {
   CHECK(load_corpus(options).notes.size() == 1);
 }
 
-TEST_CASE("a target file with the content of its source file causes a warning") {
+TEST_CASE("a target file with the same content as its source file causes a warning") {
   const test::TemporaryFolder folder;
   DataOptions options;
   options.task = "parallel_text";

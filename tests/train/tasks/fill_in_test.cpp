@@ -15,7 +15,7 @@ namespace {
 
 using IdList = std::vector<std::int32_t>;
 
-/// A masked model with these scores of the tokens at every position.
+/// A masked model that gives the tokens these scores at every position.
 Model masked_model(const std::vector<double>& scores) {
   Model model = test::make_model(
       "masked_language_model",
@@ -35,14 +35,14 @@ TEST_CASE("fill replaces unknown words with the most likely word and keeps other
   CHECK(fill_in(model, letters, {4, 6}) == IdList{4, 6});
 }
 
-TEST_CASE("fill never predicts a special symbol or a line end, however likely they are") {
+TEST_CASE("fill never predicts a special symbol or a line end, even with the highest score") {
   const Model model = masked_model({9, 9, 9, 9, 1, 8, 2});
   CHECK(fill_in(model, Vocabulary({"a", std::string(newline_token), "c"}), {4, unk_id}) ==
         IdList{4, 6});
   CHECK(fill_in(model, letters, {4, unk_id}) == IdList{4, 5});
 }
 
-TEST_CASE("each blank is filled by the logits at its position") {
+TEST_CASE("fill uses the logits at the position of each blank") {
   Model model = masked_model({0, 0, 0, 0, 1, 3, 2});
   test::set(model, "output.bias", std::vector<double>(7, 0.0));
   Tensor weight = model.parameters.find("output.weight")->tensor;
@@ -51,12 +51,12 @@ TEST_CASE("each blank is filled by the logits at its position") {
   rows[unk_id * 4] = 1.0;
   std::copy(rows.begin(), rows.end(), embedding.mutable_values<double>().begin());
   std::vector<double> scores(7 * 4, 0.0);
-  scores[6 * 4] = 1.0;  // c, where the first dimension is large: at <unk>
+  scores[6 * 4] = 1.0;  // predicts c at <unk>, whose embedding starts with 1
   std::copy(scores.begin(), scores.end(), weight.mutable_values<double>().begin());
   CHECK(fill_in(model, letters, {4, unk_id, 5}) == IdList{4, 6, 5});
 }
 
-TEST_CASE("a blank is a blank whatever the vocabulary has, and an underscore is escaped") {
+TEST_CASE("an underscore is a blank even if the vocabulary contains it, unless it is escaped") {
   const auto read = [](const std::string& text, const TextFormat& format, const Tokens& tokens) {
     const Vocabulary words(tokens);
     return find_task("masked_language_model")

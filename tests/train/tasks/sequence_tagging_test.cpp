@@ -30,7 +30,7 @@ Labels split_words(const std::string& text) {
   return labels;
 }
 
-/// "PER 0-2, LOC 3-4"
+/// Formats spans, such as "PER 0-2, LOC 3-4".
 std::string spans(const std::string& labels) {
   std::string text;
   for (const TaggedSpan& span : find_spans(split_words(labels))) {
@@ -48,7 +48,7 @@ double f1(const std::vector<std::pair<std::string, std::string>>& sentences) {
   return score.value();
 }
 
-TEST_CASE("spans begin at B and S, and at I or E without a span of their type before them") {
+TEST_CASE("a span begins at B or S, or at I or E unless it continues a span of the same type") {
   const std::pair<const char*, const char*> sentences[] = {
       {"", ""},
       {"O O", ""},
@@ -66,7 +66,7 @@ TEST_CASE("spans begin at B and S, and at I or E without a span of their type be
   for (const auto& [labels, expected] : sentences) CHECK(spans(labels) == expected);
 }
 
-/// The labels of sentences between slashes.
+/// Parses the labels of sentences that are separated by slashes.
 std::vector<std::string> split_sentences(std::string text) {
   std::vector<std::string> sentences;
   for (std::size_t end; (end = text.find(" / ")) != text.npos; text.erase(0, end + 3)) {
@@ -100,7 +100,7 @@ TEST_CASE("span F1 equals the value of seqeval for random labels") {
 
 const Vocabulary words({"Ada", "in", "Rome"}), labels({"B-PER", "O"});
 
-/// Finds B-PER with probability 3/4 in every token.
+/// Predicts B-PER with probability 3/4 for every token.
 Model model_with_known_odds() {
   const TransformerOptions options{
       .d_model = 4, .num_heads = 1, .num_encoder_layers = 1, .d_ff = 4, .max_length = 6};
@@ -130,7 +130,7 @@ TrainedModel trained_model() {
 
 const std::vector<Example> sentences{{{4, 5, 6}, {4, 5, 5}}, {{4}, {4}}};
 
-TEST_CASE("tokens are scored one by one, spans by F1") {
+TEST_CASE("the task scores the accuracy of single tokens and the F1 of spans") {
   const Config config = tagger_config();
   const TextCodec codec = make_codec(config.data, words, labels);
   const Scores scores =
@@ -140,14 +140,14 @@ TEST_CASE("tokens are scored one by one, spans by F1") {
   CHECK(scores.tokens == 4);
   CHECK(scores.token_accuracy == 0.5);
   CHECK(scores.loss == Approx((2 * std::log(4.0 / 3) + 2 * std::log(4.0)) / 4).epsilon(1e-12));
-  // Expected one span in each sentence; found three of one token in the first and one in the
-  // second.
+  // Each sentence has one expected span. The model finds three spans of one token in the first
+  // sentence and one in the second.
   CHECK(scores.others.at("span_f1") == Approx(2.0 * 2 / (2 + 4)));
   CHECK(tagging().format_scores(scores, config) ==
         "loss 0.8370  accuracy 50.00 %  span F1 66.67 %");
 }
 
-TEST_CASE("labels that do not mark spans have no span F1") {
+TEST_CASE("span F1 is omitted if the labels do not mark spans") {
   const Config config = tagger_config();
   const auto others = [&](const Vocabulary& names) {
     const TextCodec codec = make_codec(config.data, words, names);
@@ -164,7 +164,7 @@ TEST_CASE("labels that do not mark spans have no span F1") {
         "loss 0.5000  accuracy 25.00 %");
 }
 
-TEST_CASE("non-finite logits are rejected only for standard input") {
+TEST_CASE("non-finite logits are an error only when the program labels standard input") {
   const TrainedModel trained = trained_model();
   test::set(*trained.model, "head.bias", {std::nan(""), 0.0});
   const std::string text =

@@ -21,7 +21,7 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-/// A corpus of pairs with equal sides, and its config.
+/// A corpus of pairs whose source and target are equal, and its config.
 struct Sentences {
   explicit Sentences(SubwordKind kind = SubwordKind::unigram) {
     const std::vector<std::string> text = {"the dog plays",      "the dogs play",
@@ -47,7 +47,7 @@ struct Sentences {
   Config config;
 };
 
-TEST_CASE("examples vary from epoch to epoch, each side independently, and keep their text") {
+TEST_CASE("each epoch samples new segmentations of the text, separately for source and target") {
   for (const SubwordKind kind : {SubwordKind::unigram, SubwordKind::bpe}) {
     Sentences sentences(kind);
     CHECK_FALSE(subword_regularization(sentences.config, sentences.corpus));
@@ -83,7 +83,7 @@ TEST_CASE("examples vary from epoch to epoch, each side independently, and keep 
   }
 }
 
-TEST_CASE("a batch has the sampled segmentations of its epoch") {
+TEST_CASE("a batch has the segmentations that are sampled for its epoch") {
   Sentences sentences;
   sentences.config.data.words.subwords.sampling.alpha = 0.1;
   const BatchRules rules = training_rules(sentences.config, sentences.corpus, 3);
@@ -104,7 +104,7 @@ TEST_CASE("a batch has the sampled segmentations of its epoch") {
         make_batch(sentences.corpus.train, indices).source);
 }
 
-TEST_CASE("batches are grouped by the lengths of their epoch, except for windows") {
+TEST_CASE("batches group examples by their sampled lengths in the epoch, except windows of text") {
   Sentences sentences(SubwordKind::bpe);
   Corpus& corpus = sentences.corpus;
   const std::vector<Example> some = corpus.train;
@@ -160,7 +160,7 @@ TEST_CASE("an example whose sampled segmentation is too long keeps its original 
   }
 }
 
-TEST_CASE("a window is cut to its number of tokens at a random position") {
+TEST_CASE("a window whose segmentation is too long is cut at a random position") {
   for (const char* kind : {"language_model", "masked_language_model"}) {
     Sentences sentences;
     sentences.config.data.task = "text";
@@ -205,7 +205,7 @@ TEST_CASE("class labels of sentences are not segmented") {
   }
 }
 
-TEST_CASE("regularization that does not fit the kind of subword model is rejected") {
+TEST_CASE("regularization that the kind of subword model does not support is rejected") {
   Sentences unigram(SubwordKind::unigram), bpe(SubwordKind::bpe);
   unigram.config.data.words.subwords.sampling.dropout = 0.1;
   bpe.config.data.words.subwords.sampling.alpha = 0.1;
@@ -213,7 +213,7 @@ TEST_CASE("regularization that does not fit the kind of subword model is rejecte
   CHECK_THROWS_AS(subword_regularization(bpe.config, bpe.corpus), DataError);
 }
 
-TEST_CASE("the batches that bound the memory of a step have long segmentations") {
+TEST_CASE("the memory bound of a step includes long sampled segmentations") {
   Sentences sentences;
   sentences.config.train.batch_size = 6;
   const auto largest = [&] {

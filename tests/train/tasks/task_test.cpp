@@ -47,7 +47,7 @@ std::set<std::string> paths_of_all_keys() {
   return keys;
 }
 
-TEST_CASE("config new offers every task of the library, with existing keys and data sources") {
+TEST_CASE("`config new` offers every task, and lists only existing keys and data sources") {
   const std::set<std::string> keys = paths_of_all_keys();
   for (const std::string& kind : every_kind) {
     CAPTURE(kind);
@@ -95,9 +95,9 @@ TEST_CASE("tasks and data sources have unique names") {
   CHECK_THROWS_AS(data_source(options), std::invalid_argument);
 }
 
-// ---- Words
+// ---- Descriptions
 
-TEST_CASE("examples and predictions are named by the task") {
+TEST_CASE("each task has its own names for examples and predictions") {
   const auto words = [](const char* kind, const char* source) {
     const Config config = make_config(kind, source);
     const Task& task = find_task(config);
@@ -113,7 +113,7 @@ TEST_CASE("examples and predictions are named by the task") {
   CHECK(words("tagger", "tagged_text") == "sentences, tokens");
 }
 
-TEST_CASE("the size of a batch is described by what its rows contain") {
+TEST_CASE("the size of a batch is stated in the units of its rows, such as tokens or images") {
   const auto size = [](const char* kind, const std::vector<Example>& examples) {
     const Task& task = find_task(make_config(kind));
     return task.describe_size(
@@ -193,12 +193,12 @@ TEST_CASE("the parameter count equals the parameters of the created model, for e
     CAPTURE(kind);
     CHECK(counted(kind) == small_model(kind).parameters.num_values());
   }
-  // Patches of 2 x 2 x 3 values, a class token, three layers, the last norm and a head.
+  // Patches of 2 x 2 x 3 values, a class token, three layers, the final norm and a head.
   const std::uint64_t layer = 4 * (12 * 12 + 12) + 2 * 12 * 20 + 20 + 12 + 4 * 12;
   CHECK(counted("vision_transformer") == (12 * 12 + 12) + 12 + 3 * layer + 2 * 12 + (12 * 41 + 41));
 }
 
-TEST_CASE("classes are counted without special symbols, and words are counted with them") {
+TEST_CASE("class labels are counted without special symbols, and words are counted with them") {
   const Vocabulary source({"a", "b", "c"}), target({"x", "y"});
   for (const std::string& kind : every_kind) {
     Config config = make_config(kind);
@@ -214,7 +214,7 @@ TEST_CASE("classes are counted without special symbols, and words are counted wi
 
 // ---- Batches
 
-TEST_CASE("masking follows the seed of the run, the epoch and the vocabulary") {
+TEST_CASE("masking depends on the seed of the run, the epoch and the vocabulary") {
   Config config = make_config("masked_language_model", "text");
   config.train.seed = 5;
   config.data.generated.seed = 6;
@@ -226,14 +226,14 @@ TEST_CASE("masking follows the seed of the run, the epoch and the vocabulary") {
   CHECK(batch_rules(config, 70).epoch == 0);
 }
 
-TEST_CASE("only batches of a model with batch norm mix all lengths") {
+TEST_CASE("batches mix examples of all lengths only if the model has a batch norm") {
   Config config;
   CHECK(batch_lengths(config) == BatchLengths::alike);
   config.model.normalization = Normalization::batch_norm;
   CHECK(batch_lengths(config) == BatchLengths::mixed);
 }
 
-TEST_CASE("an epoch has batches of the given number of examples, or of tokens") {
+TEST_CASE("an epoch has batches with the given number of examples or of tokens") {
   Config config = make_config("seq2seq");
   config.model.max_length = 10;
   config.train.seed = 3;
@@ -247,14 +247,14 @@ TEST_CASE("an epoch has batches of the given number of examples, or of tokens") 
   CHECK(epoch().size() == 4);
   config.train.batch_tokens = 3;
   CHECK(test::contains(test::error_text<DataError>(epoch), "at most 3 (train.batch_tokens)"));
-  // Windows of the text have one token less than a sentence has ids, and no source.
+  // A window of text has no source, and one token less than a sentence.
   config = make_config("language_model", "text");
   config.train.batch_tokens = 4;
   corpus.train = {{.target = {4, 5, 6}}, {.target = {4, 5, 6}}};
   CHECK(epoch().size() == 1);
 }
 
-TEST_CASE("train.batch_tokens limits training examples only, and longer examples may be skipped") {
+TEST_CASE("train.batch_tokens limits only training examples, and longer examples may be skipped") {
   const test::TemporaryFolder folder;
   Config config = make_config("classifier", "labelled_text");
   config.data.text.train_text = folder.write("train", "no\ta\nyes\ta b c\nyes\tb\n").string();
@@ -285,12 +285,12 @@ TEST_CASE("examples are not masked for inference") {
 
 Example read_text(const char* kind, const char* source, std::string_view text) {
   const Config config = make_config(kind, source);
-  // The source has the words a, b and c, the target b and c.
+  // The source vocabulary has the words a, b and c, the target vocabulary b and c.
   const TextCodec codec = make_codec(config.data, symbol_vocabulary(3), Vocabulary({"b", "c"}));
   return find_task(config).answers().read_text(text, codec);
 }
 
-TEST_CASE("a text becomes the same example as in the data") {
+TEST_CASE("a text is encoded to the same example as in the data") {
   CHECK(read_text("seq2seq", "copy", "b c") == Example{.source = {5, 6}});
   CHECK(read_text("classifier", "toy_agreement", "b c") ==
         Example{.source = {bos_id, 5, 6}, .target = {first_word_id}});
@@ -300,7 +300,8 @@ TEST_CASE("a text becomes the same example as in the data") {
         Example{.target = {bos_id, 4, 5, eos_id}});
   CHECK(read_text("masked_language_model", "toy_sentences", "b c") ==
         Example{.target = {bos_id, 4, 5, eos_id}});
-  // Windows of a text begin and end anywhere. A language model does not read the last token.
+  // A window can begin anywhere in a text, so it has no <bos>. A language model does not read the
+  // last token.
   CHECK(read_text("language_model", "text", "b c") == Example{.target = {4, 5, eos_id}});
   CHECK(read_text("masked_language_model", "text", "b c") == Example{.target = {4, 5}});
 }
@@ -312,7 +313,7 @@ TEST_CASE("a text without words gives an empty example") {
   }
 }
 
-TEST_CASE("the token limit is the number of positions, or data.context") {
+TEST_CASE("the maximum number of tokens is the number of positions, or data.context") {
   const auto limit = [](const char* kind, const char* source, std::size_t context) {
     Config config = make_config(kind, source);
     config.data.windows.context = context;
@@ -331,13 +332,13 @@ TEST_CASE("the token limit is the number of positions, or data.context") {
 
 // ---- Examples that are too long
 
-/// The example that is too long, in three training files of three lines each.
+/// The position of an example that is too long, in three training files of three lines each.
 struct Misfit {
   std::size_t index;
   bool in_target;
 };
 
-TEST_CASE("an example that is too long is named by its file and line, in each of several files") {
+TEST_CASE("the error for an example that is too long names its file and line") {
   const test::TemporaryFolder folder;
   for (const bool pairs : {true, false}) {
     // Both examples have 5 tokens: with <eos>, or with <bos> and <eos>.
@@ -360,7 +361,7 @@ TEST_CASE("an example that is too long is named by its file and line, in each of
           for (std::size_t line = 0; line < 3; ++line) {
             const bool is_long =
                 3 * file + line == each.index && each.in_target == (kind == "target");
-            // A blank line before each example, so that examples and lines have different numbers.
+            // A blank line precedes each example, so that example numbers differ from line numbers.
             const std::string label = pairs ? "" : line % 2 == 0 ? "yes\t" : "no\t";
             lines += "\n" + label + (is_long ? too_long : "a b\n");
           }
@@ -402,7 +403,7 @@ TEST_CASE("an example that is too long is named by its file and line, in each of
   }
 }
 
-TEST_CASE("the hint for examples that are too long has the length of the longest of any part") {
+TEST_CASE("the hint for examples that are too long has the maximum length over all parts") {
   Config config = make_config("seq2seq");
   config.model.max_length = 3;
   const auto pair = [](std::size_t tokens) {
@@ -425,7 +426,7 @@ TEST_CASE("the hint for examples that are too long has the length of the longest
   CHECK(hint() == "fits");
 }
 
-TEST_CASE("an example is too long if the model reads too many tokens, and is named with its part") {
+TEST_CASE("an example with too many tokens for the model is rejected, and its part is named") {
   const Example sentence{.source = {bos_id, 4, 5}, .target = {4}}, pair{{4, 5, 6}, {4, 5, 6}};
   const Example longer{.source = {bos_id, 4, 5, 6}, .target = {4}};
   const Example four{.target = {bos_id, 4, 5, eos_id}}, five{.target = {bos_id, 4, 5, 6, eos_id}};

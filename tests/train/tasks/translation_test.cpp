@@ -17,7 +17,7 @@ namespace {
 
 using IdList = std::vector<std::int32_t>;
 
-/// Words w4 to w10 have the ids 4 to 10; the model answers every source with w4 w5.
+/// The words w4 to w10 have the ids 4 to 10; the model translates every source to w4 w5.
 Scores evaluate(const std::vector<Example>& pairs, std::size_t decoded, const Config& config,
                 const std::vector<std::string>& target_texts = {}) {
   const Vocabulary words({"w4", "w5", "w6", "w7", "w8", "w9", "w10"});
@@ -27,7 +27,7 @@ Scores evaluate(const std::vector<Example>& pairs, std::size_t decoded, const Co
       {.examples = pairs, .target_texts = target_texts, .codec = codec}, decoded);
 }
 
-TEST_CASE("exact match is the share of sampled pairs whose output equals the target") {
+TEST_CASE("exact match is the fraction of sampled pairs whose output equals the target") {
   const Example right{{6}, {4, 5}}, wrong{{6}, {7}}, shorter{{6}, {4}};
   const struct {
     std::vector<Example> pairs;
@@ -52,7 +52,7 @@ TEST_CASE("exact match is the share of sampled pairs whose output equals the tar
   CHECK(evaluate({}, 3, Config()).others.empty());
 }
 
-TEST_CASE("exact match compares text: an unknown word equals nothing, segmentations do not count") {
+TEST_CASE("exact match compares texts: unknown words never match, segmentation is ignored") {
   Config config;
   config.train.max_decode_length = 2;
   const auto share = [&](const Model& model, const IdList& target, const TextFormat& format,
@@ -76,7 +76,7 @@ TEST_CASE("exact match compares text: an unknown word equals nothing, segmentati
   CHECK(share(answers_unknown, {unk_id, unk_id}, {}, words) == 0.0);
 }
 
-TEST_CASE("BLEU and chrF ignore case with data.lowercase, as their signatures say") {
+TEST_CASE("BLEU and chrF ignore case with data.lowercase, and their signatures say so") {
   const std::vector<Example> pairs{{{6}, {4, 5}}, {{6}, {4, 5}}};
   const std::vector<std::string> texts{"W4 w5", "w4 W5"};
   const Task& task = find_task("seq2seq");
@@ -96,7 +96,7 @@ TEST_CASE("BLEU and chrF ignore case with data.lowercase, as their signatures sa
   }
 }
 
-TEST_CASE("BLEU and chrF compare outputs with the texts of the targets, or with their tokens") {
+TEST_CASE("BLEU and chrF compare outputs with the target texts if known, else with the tokens") {
   const std::vector<Example> pairs{{{6}, {4, 5}}, {{6}, {4, 7}}};
   Config config;
   const Scores decoded = evaluate(pairs, 2, config);
@@ -112,7 +112,7 @@ TEST_CASE("BLEU and chrF compare outputs with the texts of the targets, or with 
                     of_texts.others.at("bleu"), of_texts.others.at("chrf")));
 }
 
-TEST_CASE("BLEU of validation uses train.bleu_tokenizer, which its signature states") {
+TEST_CASE("BLEU of validation uses train.bleu_tokenizer, and its signature names it") {
   const std::vector<Example> pairs{{{6}, {4, 5}}, {{6}, {4, 7}}};
   for (const auto& [tokenizer, name] :
        {std::pair(BleuTokenizer::character, "char"), std::pair(BleuTokenizer::mteval_13a, "13a")}) {
@@ -126,7 +126,7 @@ TEST_CASE("BLEU of validation uses train.bleu_tokenizer, which its signature sta
   }
 }
 
-TEST_CASE("the first train.samples outputs are given as text") {
+TEST_CASE("validation returns the first train.samples outputs as text") {
   const std::vector<Example> pairs{{{6}, {4, 5}}, {{6}, {9}}, {{7, 6}, {4, 7}}, {{6}, {9}}};
   Config config;
   CHECK(evaluate(pairs, 3, config).samples.size() == 2);
@@ -140,7 +140,7 @@ TEST_CASE("the first train.samples outputs are given as text") {
   CHECK(scores.samples[1].expected == "c");
 }
 
-TEST_CASE("the decoded target of a pair is the model's own output") {
+TEST_CASE("with_own_target() replaces the target of a pair by the model's translation") {
   const Model model = test::model_that_stops_at_9();
   CHECK(find_task("seq2seq").answers().with_own_target({{6}, {}}, model, Config()) ==
         Example{{6}, {4, 5}});

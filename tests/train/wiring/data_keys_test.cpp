@@ -18,31 +18,31 @@
 #include "train/tasks/task.h"
 
 /// Tests every key of the section `data` on every task that uses it: a different value changes the
-/// data, and parts that the key does not name keep their bytes. The keys come from the list of
-/// keys; tests/data/ tests the meaning of their values.
+/// data, and a key for one part of the data does not change the other parts. The keys come from the
+/// list of keys; tests/data/ tests the meaning of their values.
 namespace tapestry {
 namespace {
 
 using namespace test;
 
-/// Keys without an effect on valid data, and keys with tests elsewhere:
-/// bad_lines_test.cpp, training_set_test.cpp, cache_keys_test.cpp, config/file_test.cpp,
-/// subword_keys_test.cpp and below.
+/// Keys that have no effect on valid data, and keys that other tests cover: bad_lines_test.cpp,
+/// training_set_test.cpp, cache_keys_test.cpp, config/file_test.cpp, subword_keys_test.cpp and
+/// below.
 const std::set<std::string> tested_elsewhere = {"task",           "on_bad_line", "cache",
                                                 "corpus_weights", "folder",      "subwords",
                                                 "image_height",   "image_width", "image_channels"};
 
-/// Overrides that a key needs to have an effect.
+/// Additional overrides that give the key an effect.
 std::vector<std::string> context_of(const std::string& key, const TaskCase& task) {
   if (key == "validation_share") return {"data.validation_text="};
-  // Images are held out before the files of the tests take their places.
+  // Without a file for a held-out part, the part would be taken from the training images.
   if (task.task == "images" && key.ends_with("_images") && key != "train_images") {
     return {"data." + key + "=" + key.substr(0, key.find('_')) + ".csv"};
   }
   return {};
 }
 
-/// A different value: the file NAME_other for NAME, a different word, or a different number.
+/// A different value: the file NAME_other instead of NAME, a different word, or a different number.
 std::string value_for(const Field& field) {
   if (field.domain.is_file()) {
     std::filesystem::path name;
@@ -54,7 +54,7 @@ std::string value_for(const Field& field) {
   return another_value(field);
 }
 
-/// Training, validation or test set.
+/// The part of the corpus that a key belongs to: training, validation or test set.
 using CorpusPart = std::vector<Example> Corpus::*;
 
 CorpusPart part_of(const std::string& key) {
@@ -68,7 +68,7 @@ bool same_pixels_and_ids(const std::vector<Example>& a, const std::vector<Exampl
   });
 }
 
-/// Checks that the shorter part is the beginning of the longer one.
+/// Checks that the shorter data set is the beginning of the longer data set.
 void check_prefix(const std::vector<Example>& a, const std::vector<Example>& b) {
   const auto both = static_cast<std::ptrdiff_t>(std::min(a.size(), b.size()));
   CHECK(std::equal(a.begin(), a.begin() + both, b.begin()));
@@ -81,7 +81,7 @@ std::vector<std::string> lines_in(const std::string& file) {
   return lines;
 }
 
-/// Checks that the codec encodes lines as the corpus encodes the test lines.
+/// Checks that the codec encodes the test lines like the corpus.
 void check_codec(const DataOptions& o, const Corpus& corpus) {
   const TextCodec codec = make_codec(o, corpus.source_vocabulary, corpus.target_vocabulary);
   if (o.task == "parallel_text") {
@@ -111,7 +111,7 @@ void check_key(const TaskWorkplace& work, const TaskCase& task, const std::strin
   CAPTURE(key);
   std::vector<std::string> overrides = context_of(key, task);
   const Config before = work.config(task, overrides);
-  bool is_part = false;  // names one part, and no other part depends on it
+  bool is_part = false;  // whether the key changes only one part of the data
   for (const Field& field : fields_of(before)) {
     if (field.section != "data" || field.key != key) continue;
     overrides.push_back("data." + key + "=" + value_for(field));
@@ -139,7 +139,7 @@ void check_key(const TaskWorkplace& work, const TaskCase& task, const std::strin
   if (key.ends_with("_size")) check_prefix(without.*named, with.*named);
 }
 
-TEST_CASE("every data key changes the data of every task that uses it, and no other part") {
+TEST_CASE("every data key changes the data of every task that uses it, but no unrelated part") {
   const TaskWorkplace work;
   for (const TaskCase& task : task_cases) {
     for (const std::string& key : keys_in_use(work.config(task), "data")) {
@@ -159,7 +159,7 @@ TEST_CASE("every kind of model is tested with every task that it learns") {
   }
 }
 
-TEST_CASE("symbol tasks have different targets for the same sequences") {
+TEST_CASE("tasks on symbols have different targets for the same sequences") {
   const TaskWorkplace work;
   const auto load = [&](const char* task) {
     return load_corpus(work.config({"seq2seq", "copy"}, {std::string("data.task=") + task}).data);

@@ -16,8 +16,8 @@
 #include "train/models/trained_model.h"
 #include "train/tasks/data_source.h"
 
-/// The exact-match score of a model that translates some sentences correctly: the keys
-/// train.exact_match_sequences and train.max_decode_length, in validation and in `evaluate`.
+/// Tests the keys train.exact_match_sequences and train.max_decode_length in validation and in
+/// `evaluate`, with a model that translates some sentences correctly.
 namespace tapestry {
 namespace {
 
@@ -25,8 +25,8 @@ using namespace test;
 
 const TaskCase copying{"seq2seq", "copy"};
 
-/// A run of a model that copies most sequences. It continues with a learning rate that changes no
-/// weight.
+/// A run of a model that copies most sequences. When it is resumed, its learning rate is too small
+/// to change a weight.
 struct DecodingWorkplace : TaskWorkplace {
   DecodingWorkplace() {
     corpus = load_corpus(config(copying, options).data);
@@ -52,7 +52,7 @@ struct DecodingWorkplace : TaskWorkplace {
     return fmt::format("runs/{}/checkpoints/step-{:08}.h5", copying.name(), steps);
   }
 
-  /// The share of `wanted` evenly spaced examples that greedy decoding gets right.
+  /// The fraction of `wanted` evenly spaced examples that greedy decoding translates correctly.
   double exact_match(const std::vector<Example>& examples, std::size_t wanted,
                      std::size_t max_length) const {
     const std::size_t count = std::min(wanted, examples.size());
@@ -96,7 +96,7 @@ struct DecodingWorkplace : TaskWorkplace {
   }
 };
 
-TEST_CASE("exact match counts the sequences and tokens of its keys") {
+TEST_CASE("exact match uses the configured number of sequences and maximum length") {
   DecodingWorkplace work;
   const auto& held_out = work.corpus.validation;
   const double all = work.exact_match(held_out, 20, 0), few = work.exact_match(held_out, 7, 0),
@@ -110,7 +110,7 @@ TEST_CASE("exact match counts the sequences and tokens of its keys") {
   CHECK(work.next("train.exact_match_sequences=0").empty());
   CHECK(std::stod(work.next("train.exact_match_sequences=1000")) == all);
   CHECK(std::stod(work.next("train.max_decode_length=2")) == brief);
-  // The checkpoint keeps its limit: evaluate, which decodes everything, and translate use it.
+  // `evaluate`, which decodes all sequences, and `translate` use the limit in the checkpoint.
   const double percent = 100 * work.exact_match(work.corpus.test, 1000, 2);
   CHECK(contains(work.run({"evaluate", work.newest()}).out,
                  fmt::format("exact match {:.2f} %", percent)));
@@ -118,7 +118,7 @@ TEST_CASE("exact match counts the sequences and tokens of its keys") {
   CHECK(std::ranges::count(brief_line.out, ' ') == 1);
 }
 
-TEST_CASE("translate and evaluate use the beam of their options or of the config") {
+TEST_CASE("translate and evaluate use the beam size of the config unless an option sets it") {
   DecodingWorkplace work;
   const TrainedModel& trained = *work.trained;
   std::vector<Sentence> sources;

@@ -22,7 +22,7 @@ namespace {
 
 const std::string parameters_group = "parameters/";
 
-/// A file system without fsync, which would take most of the time.
+/// A file system without fsync, since fsync would take most of the time.
 class UnsyncedFiles : public FileSystem {
  public:
   int fsync(int) override { return 0; }

@@ -10,7 +10,7 @@
 #include "tests/train/wiring/keys_tasks.h"
 #include "train/checkpoint/array_store.h"
 
-/// Runs of the configs of TaskWorkplace, and the contents of their directories.
+/// Trains the configs of a TaskWorkplace and reads the contents of the run directories.
 namespace tapestry::test {
 
 struct Finished {
@@ -19,16 +19,15 @@ struct Finished {
   std::map<std::uint64_t, ArrayStore> checkpoints;  ///< the kept checkpoints, by step
 };
 
-/// Contents of a run directory after a process of the program.
+/// The contents of a run directory after the program has trained in another process.
 Finished finished(const Workplace& work, const std::string& run_dir, Outcome outcome);
 
-/// Trains to the end, in a process of the program; the run directory is runs/NAME, which is
-/// replaced.
+/// Trains to the end in a new process of the program. Replaces the run directory runs/NAME.
 Finished train(const TaskWorkplace& work, const TaskCase& task,
                const std::vector<std::string>& overrides);
 
-/// Trains with a Trainer in this process, which does not wait for the disk; the run directory is
-/// here/NAME. After a NumericError the outcome has its text and exit code.
+/// Trains with a Trainer in this process, without waiting for the disk. The run directory is
+/// here/NAME. After a NumericError the outcome has its message and exit code.
 Finished train_here(const TaskWorkplace& work, const TaskCase& task,
                     const std::vector<std::string>& overrides);
 
@@ -38,10 +37,11 @@ using Values = std::map<std::string, std::vector<double>>;
 /// The values of all parameters in a checkpoint.
 Values weights_in(const ArrayStore& checkpoint);
 
-/// The largest difference between values of the same parameters; infinite if these differ.
+/// The maximum difference between values of the same parameters; infinite if the names or shapes
+/// differ.
 double distance(const Values& a, const Values& b);
 
-/// The rows of a part in metrics.csv, "train" or "validation".
+/// The rows of metrics.csv for the split "train" or "validation".
 std::vector<std::map<std::string, std::string>> rows_in(const Finished& run,
                                                         const std::string& split);
 

@@ -16,8 +16,8 @@
 #include "train/config/fields.h"
 #include "train/config/load.h"
 
-/// Every key of every section, given by a config file and by the command line: each sets the member
-/// with its name, the last value counts, and errors are reported for the last value.
+/// Tests every key of every section in a config file and on the command line: the key sets the
+/// member with its name, the last value has precedence, and errors refer to the last value.
 namespace tapestry {
 namespace {
 
@@ -28,7 +28,7 @@ std::string without_quotes(std::string text) {
   return text;
 }
 
-/// A key with its default and two other values.
+/// A key with its default and two different values.
 struct Key {
   std::string section, key, usual, one, two;
   bool used;  ///< whether the default config uses the key
@@ -50,8 +50,8 @@ std::vector<Key> all_keys() {
   return all;
 }
 
-/// The value of a key as in YAML without quotes, or the problems: rules between keys may reject a
-/// value that is otherwise valid.
+/// The value of a key as unquoted YAML, or the errors: rules between keys may reject a value that
+/// is valid by itself.
 std::string value_or_problems(const Key& key, const std::string& text,
                               const std::vector<std::string>& overrides) {
   std::string result;
@@ -84,13 +84,13 @@ TEST_CASE("every key sets the member with its name") {
   for (const Key& key : all_keys()) CHECK_MESSAGE(found.contains(key.key), key.key);
 }
 
-TEST_CASE("the last override of a key wins over the file and earlier overrides") {
+TEST_CASE("the last override of a key has precedence over the file and earlier overrides") {
   std::size_t taken = 0;
   const std::vector<Key> keys = all_keys();
   for (const Key& key : keys) {
     CAPTURE(key.override(""));
     for (const std::string& last : {key.usual, key.one, key.two}) {
-      // A file path on the command line is relative to the working folder; an empty path stays
+      // A relative path on the command line refers to the working directory; an empty path stays
       // empty.
       const std::string expected =
           value_or_problems(key, "train:\n  log_every: 50\n", {key.override(last)});
@@ -106,7 +106,7 @@ TEST_CASE("the last override of a key wins over the file and earlier overrides")
   CHECK(taken > keys.size());
 }
 
-TEST_CASE("a value that is invalid or not used is reported for its override, not for the file") {
+TEST_CASE("an invalid or unused value on the command line is reported there, not in the file") {
   for (const Key& key : all_keys()) {
     CAPTURE(key.override(""));
     const auto check_place = [&](const std::vector<std::string>& overrides, const char* expected) {
@@ -118,14 +118,14 @@ TEST_CASE("a value that is invalid or not used is reported for its override, not
     const bool is_text = config_errors(key.in_file(key.usual), {key.override("?")}).empty();
     if (!is_text) check_place({key.override("?")}, "?");
     if (key.used) continue;
-    // The last of several overrides is reported, or corrects the earlier ones.
+    // The last of several overrides is reported, or replaces an invalid value.
     check_place({key.override(key.two), key.override(key.one)}, key.one.c_str());
     CHECK(config_errors(key.in_file(key.usual), {key.override(key.one), key.override(key.usual)})
               .empty());
   }
 }
 
-TEST_CASE("a value of the wrong type is rejected for every key, with its position") {
+TEST_CASE("for every key, a value of the wrong type is rejected with its position") {
   for (const Field& field : fields_of(Config())) {
     CAPTURE(field.path());
     const std::string key = fmt::format("{}:\n  {}: ", field.section, field.key);
@@ -145,10 +145,10 @@ TEST_CASE("a value of the wrong type is rejected for every key, with its positio
   }
 }
 
-TEST_CASE("a contradiction is reported for the last override of its key") {
+TEST_CASE("a contradiction between keys is reported at the last override") {
   struct Contradiction {
-    std::string file;                    ///< has no contradiction
-    std::vector<std::string> overrides;  ///< cause one, by the last of them
+    std::string file;                    ///< without contradictions
+    std::vector<std::string> overrides;  ///< the last override causes a contradiction
   };
   const std::vector<Contradiction> contradictions = {
       {"data: {min_length: 1, max_length: 9}", {"data.max_length=5", "data.min_length=6"}},
@@ -168,7 +168,7 @@ TEST_CASE("a contradiction is reported for the last override of its key") {
     CHECK(std::ranges::any_of(problems, is_named));
     for (const Diagnostic& problem : problems) CHECK(problem.place.line == 0);
   }
-  // Without a valid value, contradictions are not reported.
+  // Contradictions of an invalid value are not reported.
   const auto problems =
       config_errors("model: {d_model: 130, num_heads: 13}", {"model.num_heads=x"});
   REQUIRE(problems.size() == 1);

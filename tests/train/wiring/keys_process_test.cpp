@@ -18,8 +18,8 @@
 #include "train/config/difference.h"
 #include "train/config/load.h"
 
-/// Settings that belong to a process and not to its run: a resumed run takes no such setting from
-/// its checkpoint. run_keys_test.cpp checks that all other keys of a run are kept.
+/// Tests settings of a process, which a resumed run does not take from its checkpoint.
+/// run_keys_test.cpp tests that a resumed run keeps all other settings.
 namespace tapestry {
 namespace {
 
@@ -29,7 +29,7 @@ const TaskCase task = one_case_of_each_kind.front();
 const std::string run_dir = "runs/" + task.name();
 const std::string config_file = task.name() + ".yaml";
 
-/// A workplace with a config without train.threads.
+/// A directory with a config that does not set train.threads.
 struct ProcessWorkplace : TaskWorkplace {
   ProcessWorkplace() {
     std::string text = read_text(*this / config_file);
@@ -58,14 +58,14 @@ struct ProcessWorkplace : TaskWorkplace {
   }
 };
 
-/// "threads: 3" of the line that describes the model.
+/// Extracts "threads: 3" from the line that describes the model.
 std::string threads_in(const Outcome& done) {
   const std::size_t at = done.out.find("; threads: ");
   REQUIRE_MESSAGE(at != std::string::npos, done.err);
   return done.out.substr(at + 2, done.out.find(';', at + 2) - at - 2);
 }
 
-TEST_CASE("a resumed run has the threads of its process") {
+TEST_CASE("a resumed run uses the number of threads of its new process") {
   const ProcessWorkplace work;
   const Outcome plain = work.start({"train.steps=1", "train.threads=0", "train.run_dir=plain"});
   const std::string all_cores = threads_in(plain);
@@ -83,7 +83,8 @@ TEST_CASE("a resumed run has the threads of its process") {
   CHECK_FALSE(contains(last.out, "changed train.threads"));
 }
 
-/// Unsets the environment variable `name` while it exists: it would override the resumed setting.
+/// Unsets the environment variable `name` during the lifetime of the object, because the variable
+/// would override the resumed setting.
 class WithoutVariable {
  public:
   explicit WithoutVariable(const char* name) : name_(name) {
@@ -101,13 +102,13 @@ class WithoutVariable {
   std::optional<std::string> value_;
 };
 
-/// The arithmetic that the newest checkpoint of the run was computed with.
+/// The arithmetic that the run's newest checkpoint records.
 std::string arithmetic_of(const ProcessWorkplace& work, const char* checkpoint) {
   const auto path = work / (run_dir + "/checkpoints/" + checkpoint);
   return read_checkpoint(path).get_text("arithmetic");
 }
 
-TEST_CASE("a run uses train.kernels, and keeps these kernels when it is resumed") {
+TEST_CASE("a run uses train.kernels, and a resumed run keeps its kernels") {
   if (std::ranges::find(compiled_kernels(), "baseline") == compiled_kernels().end()) return;
   const WithoutVariable automatic("TAPESTRY_KERNELS");
   const ProcessWorkplace work;
@@ -125,7 +126,7 @@ TEST_CASE("a run uses train.kernels, and keeps these kernels when it is resumed"
   CHECK(work.start({"train.steps=1", "train.run_dir=new"}).code == 0);
 }
 
-TEST_CASE("a run uses train.matmul, and keeps it when it is resumed") {
+TEST_CASE("a run uses train.matmul, and a resumed run keeps its library") {
   const WithoutVariable automatic("TAPESTRY_MATMUL");
   const ProcessWorkplace work;
   const Outcome plain = work.start({"train.steps=4", "train.matmul=openblas"});
@@ -139,7 +140,7 @@ TEST_CASE("a run uses train.matmul, and keeps it when it is resumed") {
   CHECK(contains(arithmetic_of(work, "step-00000006.h5"), ", matmul tapestry"));
 }
 
-/// Makes the next steps of a run overflow.
+/// Makes the next steps of the run overflow.
 void poison_newest(const Workplace& work) {
   const Finished run = finished(work, run_dir, {});
   const auto& [step, checkpoint] = *run.checkpoints.rbegin();
@@ -175,7 +176,7 @@ TEST_CASE("train.detect_anomaly is a setting of the resumed process") {
   check(without.resume_with_config({"train.steps=2", detect}), found_by_operation);
 }
 
-TEST_CASE("train.max_time is a setting of the resumed process") {
+TEST_CASE("a resumed run uses the train.max_time of its new process") {
   const ProcessWorkplace work;
   const std::string limit = "train.max_time=1s";
   CHECK(work.start({"train.steps=1000000000", "train.log_every=1000000",
@@ -187,7 +188,7 @@ TEST_CASE("train.max_time is a setting of the resumed process") {
   CHECK(work.resume({"train.steps=1000000000", limit}).code == 124);
 }
 
-TEST_CASE("a checkpoint does not contain the process settings of the run") {
+TEST_CASE("a checkpoint stores no process settings") {
   const ProcessWorkplace work;
   const std::vector<std::string> settings = {"train.threads=3", "train.bucket_size=2",
                                              "train.max_time=1h", "train.detect_anomaly=true",
@@ -208,7 +209,7 @@ TEST_CASE("a checkpoint does not contain the process settings of the run") {
   std::set<std::string> keys;
   for (const std::string& setting : settings) keys.insert(setting.substr(0, setting.find('=')));
   CHECK(differences(stored(1), of_run) == keys);
-  // The file next to the checkpoints has the settings of the last process.
+  // config.yaml has the settings of the last process.
   CHECK(contains(read_text(work / (run_dir + "/config.yaml")), "\n  threads: 3\n"));
   REQUIRE(work.resume({"train.steps=2"}).code == 0);
   CHECK(differences(stored(2), stored(1)) == std::set<std::string>{"train.steps"});

@@ -15,11 +15,11 @@
 #include "train/config/load.h"
 #include "train/config/rules.h"
 
-/// A tiny config of every kind of model on every task that it learns, with all their files. Each
-/// part has separate files, so that a wrong file is noticed.
+/// A small config for every kind of model on every task that it learns, with all data files. Each
+/// part of the data has separate files, so that tests detect the use of a wrong file.
 namespace tapestry::test {
 
-/// A kind of model on a task; the config is NAME.yaml.
+/// A kind of model on a task. The config file is NAME.yaml.
 struct TaskCase {
   std::string kind;
   std::string task;
@@ -45,7 +45,7 @@ inline const std::vector<TaskCase> one_case_of_each_kind = [] {
 
 inline constexpr std::size_t image_height = 4, image_width = 6;
 
-/// Numbers that look random, the same for the same seed.
+/// Pseudorandom numbers that depend only on the seed.
 class Numbers {
  public:
   explicit Numbers(std::uint64_t seed) : state_(seed * 7919 + 17) {}
@@ -59,7 +59,7 @@ class Numbers {
   std::uint64_t state_;
 };
 
-/// Lines of words, the same for the same seed. Some words are frequent, some occur once; some
+/// Lines of words that depend only on the seed. Some words are frequent, some occur once, and some
 /// differ only in case.
 inline std::vector<std::string> word_lines(std::size_t count, std::uint64_t seed,
                                            const std::vector<std::string>& words) {
@@ -98,7 +98,7 @@ inline std::string labelled_lines(std::size_t count, std::uint64_t seed) {
   return text;
 }
 
-/// A token and a label per line, and an empty line after each sentence.
+/// A token and its label per line, and an empty line after each sentence.
 inline std::string tagged_lines(std::size_t count, std::uint64_t seed) {
   static const std::vector<std::string> labels = {"noun", "verb", "other", "name"};
   std::string text;
@@ -114,7 +114,7 @@ inline std::string tagged_lines(std::size_t count, std::uint64_t seed) {
   return text;
 }
 
-/// Images as a table: `size` values below 10 and a class each.
+/// A table with an image per row: `size` values below 10 and a class.
 inline std::string image_lines(std::size_t count, std::uint64_t seed, std::size_t size) {
   Numbers numbers(seed);
   std::string text;
@@ -146,7 +146,7 @@ struct TaskWorkplace : Workplace {
     for (const TaskCase& task : task_cases) write(task.name() + ".yaml", yaml(task));
   }
 
-  /// The config of a case, read as the program reads it.
+  /// The config of a case, loaded like the program does.
   Config config(const TaskCase& task, const std::vector<std::string>& overrides = {}) const {
     std::vector<std::string> absolute = overrides;
     for (std::string& override : absolute) override = with_absolute_path(override);
@@ -154,7 +154,7 @@ struct TaskWorkplace : Workplace {
   }
 
  private:
-  /// Makes file names absolute: this workplace is the working folder of the program, not of the
+  /// Makes file names absolute, because relative paths would refer to the working directory of the
   /// test.
   std::string with_absolute_path(const std::string& override) const {
     const std::size_t equals = override.find('=');
@@ -199,7 +199,7 @@ struct TaskWorkplace : Workplace {
   }
 };
 
-/// A value of a key's domain other than `not_this`, as in YAML.
+/// A valid value that differs from the value of the field and from `not_this`, as YAML text.
 inline std::string another_value(const Field& field, const std::string& not_this = "") {
   const Domain& domain = field.domain;
   std::vector<std::string> candidates = {"3",  "4",  "0.25", "0.5", "true", "false",
@@ -212,10 +212,10 @@ inline std::string another_value(const Field& field, const std::string& not_this
     if (other == nullptr) continue;
     if (domain.print(*other) != field.printed() && candidate != not_this) return candidate;
   }
-  return field.printed();  // the default is the only other value
+  return field.printed();  // no candidate differs
 }
 
-/// The keys of a section that a config uses.
+/// The keys of a section that the config uses.
 inline std::vector<std::string> keys_in_use(const Config& config, const std::string& section) {
   std::vector<std::string> keys;
   for (const Field& field : fields_of(config)) {

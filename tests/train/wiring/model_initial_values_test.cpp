@@ -19,15 +19,15 @@ using namespace tapestry::test;
 
 namespace {
 
-/// How a parameter starts: filled with `scale`, uniform in +-scale, or normal with mean 0 and the
-/// deviation `scale`.
+/// The initial values of a parameter: all equal to `scale`, uniform in [-scale, scale], or normal
+/// with mean 0 and standard deviation `scale`.
 struct InitialValues {
   enum class Kind { constant, uniform, normal } kind;
   double scale;
 };
 using Kind = InitialValues::Kind;
 
-/// The documented initial values for the name and shape of the parameter.
+/// The documented initial values of a parameter with this name and shape.
 InitialValues initial_values(const NamedTensor& parameter, std::size_t d_model) {
   const std::string& name = parameter.name;
   const Shape& shape = parameter.tensor.shape();
@@ -44,8 +44,8 @@ InitialValues initial_values(const NamedTensor& parameter, std::size_t d_model) 
   return {Kind::uniform, std::sqrt(6.0 / fans)};
 }
 
-/// Options whose sizes give different sums of fans. Together they have every tensor that a model
-/// can have.
+/// Options whose tensors differ in the sum of their fans (the inputs and outputs of Glorot &
+/// Bengio). Together the options create every tensor that a model can have.
 std::vector<KindOptions> options_of_kind(const KindCase& kind) {
   KindOptions plain = base_options(kind);
   plain.d_model = 10;
@@ -64,8 +64,8 @@ std::vector<KindOptions> options_of_kind(const KindCase& kind) {
   return {plain, additive, bilinear};
 }
 
-/// Checks the values of one tensor for many seeds, divided by their scale: their deviation, and
-/// their extremes, which distinguish the two distributions.
+/// Checks the values of one tensor for many seeds, divided by their scale: their standard
+/// deviation, and their minimum and maximum, which distinguish the two distributions.
 void check_distribution(Kind kind, const std::vector<double>& values) {
   const auto n = static_cast<double>(values.size());
   double sum = 0, squares = 0;
@@ -89,18 +89,19 @@ void check_distribution(Kind kind, const std::vector<double>& values) {
 }
 
 constexpr std::size_t max_seeds = 120;
-constexpr std::size_t enough = 1200;  // values of one tensor
+constexpr std::size_t enough = 1200;  // values to draw for one tensor
 
 }  // namespace
 
-TEST_CASE("every tensor of every kind of model starts from its documented distribution") {
+TEST_CASE(
+    "initial values of every tensor of every kind of model follow their documented distribution") {
   const Threads one(1);
   for (const KindCase& kind : kind_cases) {
     CAPTURE(kind.name);
     for (const KindOptions& options : options_of_kind(kind)) {
       std::map<std::string, std::vector<double>> drawn;  // values divided by their scale
       std::map<std::string, Kind> kinds;
-      std::set<std::vector<std::int64_t>> beginnings;  // rounded
+      std::set<std::vector<std::int64_t>> beginnings;  // first values of each tensor, rounded
       for (std::size_t seed = 1; seed <= max_seeds; ++seed) {
         Parameters parameters(DType::float64, seed);
         network_maker(options, sizes_of(options))(Scope(parameters));

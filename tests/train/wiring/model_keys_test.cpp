@@ -23,15 +23,15 @@
 #include "train/config/fields.h"
 #include "train/config/rules.h"
 
-/// Every key of the section `model` except `kind`, with each of its choices or another number, in
-/// models of every kind. The keys come from the list of keys.
+/// Tests every key of the section `model` except `kind` in models of every kind, with each valid
+/// word or with a different number. The keys come from the list of keys.
 namespace tapestry {
 namespace {
 
 using namespace test;
 using Overrides = std::vector<std::string>;
 
-/// Values of other keys while a key is tested: some keys have an effect only with them.
+/// Values of other keys, since some keys have an effect only with these values.
 const std::vector<Overrides> contexts = {{},
                                          {"model.normalization=rms_norm"},
                                          {"model.normalization=batch_norm"},
@@ -53,11 +53,11 @@ std::optional<Config> accepted(const KindCase& kind, Overrides overrides, const 
   try {
     return parsed(kind, overrides);
   } catch (const ConfigError&) {
-    return std::nullopt;  // a rule between keys
+    return std::nullopt;  // violates a rule between keys
   }
 }
 
-/// All non-default words of a key, or a different number that the inputs of the tests allow.
+/// All non-default words of a key, or a different number that fits the inputs of the tests.
 std::vector<Change> changes_of(const Field& field, const KindCase& kind) {
   const std::string key(field.key);
   const Domain& domain = field.domain;
@@ -79,7 +79,7 @@ std::vector<Change> changes_of(const Field& field, const KindCase& kind) {
   return {};
 }
 
-/// Calls f(change, kind) for the changes of all keys that a kind uses, or does not use.
+/// Calls f(change, kind) for the changes of all keys that a kind uses (`used`), or does not use.
 template <class F>
 void for_each_change(bool used, const F& f) {
   for (const KindCase& kind : kind_cases) {
@@ -112,7 +112,7 @@ Results results(const KindOptions& options, const Mode& mode) {
 
 Mode training_mode() { return Mode::training(RandomStream(3)); }
 
-TEST_CASE("the tests have every kind of model") {
+TEST_CASE("the tests cover every kind of model") {
   for (const ConfigKind& kind : model_kinds()) {
     CHECK_MESSAGE(std::ranges::count(kind_cases, kind.name, &KindCase::name) == 1, kind.name,
                   " is not in kind_cases in tests/train/kinds.h");
@@ -124,7 +124,7 @@ TEST_CASE("the tests have every kind of model") {
   }
 }
 
-TEST_CASE("every model key has its effect in the second implementation, and changes no other key") {
+TEST_CASE("every model key has its documented effect, and changes no other key") {
   for_each_change(true, [](const Change& change, const KindCase& kind) {
     bool has_effect = false, is_compared = false;
     for (const Overrides& context : contexts) {
@@ -145,12 +145,12 @@ TEST_CASE("every model key has its effect in the second implementation, and chan
         CAPTURE(tensor.first);
         const auto found = old_tensors.find(tensor.first);
         same_tensors = same_tensors && found != old_tensors.end();
-        // Tensors of the same name and shape have the same initial bits.
+        // Tensors of the same name and shape have bit-identical initial values.
         if (found != old_tensors.end()) CHECK(tensor.second == found->second);
       }
       const bool effect = !same_tensors || results(old_options, training_mode()) !=
                                                results(options, training_mode());
-      // Without learned positions, max_length is only a limit.
+      // If positions are not learned, max_length is only a limit.
       if (change.key != "max_length") CHECK(effect);
       has_effect = has_effect || effect;
       if (std::exchange(is_compared, true)) continue;
@@ -172,7 +172,7 @@ constexpr std::size_t combinations = 12;
 constexpr std::size_t combinations = 80;
 #endif
 
-TEST_CASE("models of every kind compute what their options say, in every combination") {
+TEST_CASE("models of every kind match the reference for random combinations of options") {
   const Threads one(1);
   for (const KindCase& kind : kind_cases) {
     CAPTURE(kind.name);
@@ -187,7 +187,7 @@ TEST_CASE("models of every kind compute what their options say, in every combina
       const RandomStream random = RandomStream(seed).named("combinations");
       Overrides overrides;
       std::uint64_t count = 0;
-      for (const auto& [key, others] : changes) {  // draws a change or the usual value
+      for (const auto& [key, others] : changes) {  // draws a changed value or the default
         const auto n = static_cast<double>(others.size() + 1);
         const auto chosen = static_cast<std::size_t>(random.uniform(count++) * n);
         if (chosen < others.size()) overrides.push_back(others[chosen].override());
@@ -196,20 +196,21 @@ TEST_CASE("models of every kind compute what their options say, in every combina
         const KindOptions options = parsed_options(kind, overrides);
         ++accepted_combinations;
         check_against_reference(options);
-      } catch (const ConfigError&) {  // a rule between keys
+      } catch (const ConfigError&) {  // violates a rule between keys
       }
     }
   }
 }
 
-TEST_CASE("every tensor of a model affects the comparison with the second implementation") {
+TEST_CASE("every tensor of a model affects the results compared with the reference") {
   for (const KindCase& kind : kind_cases) {
     Model model = perturbed_model(base_options(kind));
     const Results expected = results_of_reference(model, base_options(kind));
     for (const auto& gradient : expected.gradients) {
       CAPTURE(kind.name);
       CAPTURE(gradient.first);
-      // A key's bias adds one number to all scores of a query, which does not change the softmax.
+      // The bias of a key projection adds a constant to all scores of a query, which does not
+      // change the softmax.
       const bool affects =
           std::ranges::any_of(gradient.second, [](double g) { return std::abs(g) > 1e-5; });
       CHECK(affects == !gradient.first.ends_with("k_proj.bias"));
@@ -217,7 +218,7 @@ TEST_CASE("every tensor of a model affects the comparison with the second implem
   }
 }
 
-TEST_CASE("a key that a kind of model does not use is rejected, and would have no effect") {
+TEST_CASE("a key that a kind of model does not use is rejected, and has no effect on the network") {
   for_each_change(false, [](const Change& change, const KindCase& kind) {
     std::string message;
     try {
@@ -250,7 +251,7 @@ TEST_CASE("a model accepts at most max_length tokens in the source and in the ta
       CAPTURE(kind.name);
       CAPTURE(positions);
       KindOptions options = parsed_options(kind, {std::string("model.positions=") + positions});
-      options.max_length = 9;  // an image: eight patches, the class token
+      options.max_length = 9;  // an image: eight patches and the class token
       const auto reads = [&](std::size_t source, std::size_t target) {
         const NetworkInput input{batch(source), batch(target), wiring_input().images};
         (*model_of(options).network)(input, Mode::inference());

@@ -18,7 +18,7 @@
 /// Models of every kind, for tests that change the keys of the section `model` and compare models.
 namespace tapestry::test {
 
-/// Tiny sizes, different where possible, and no randomness.
+/// Tiny sizes, different from each other where possible, and no dropout.
 inline KindOptions base_options(const KindCase& kind) {
   KindOptions options;
   options.kind = kind.kind;
@@ -32,7 +32,7 @@ inline KindOptions base_options(const KindCase& kind) {
   return options;
 }
 
-/// A config of base_options().
+/// A config with the values of base_options().
 inline std::string base_config(const KindCase& kind) {
   return "data: {" + kind.data + "}\nmodel: {kind: " + kind.name +
          ", d_model: 8, num_heads: 2, d_ff: 12, dropout: 0, max_length: 9" +
@@ -53,7 +53,7 @@ inline KindOptions parsed_options(const KindCase& kind,
   return options_of(parsed(kind, overrides));
 }
 
-/// Makes the network of the options.
+/// Returns a function that makes the network of the options.
 inline MakeNetwork network_maker(const KindOptions& options, const NetworkSizes& sizes) {
   Config config;
   config.model_kind = model_kind_name(options.kind);
@@ -61,7 +61,8 @@ inline MakeNetwork network_maker(const KindOptions& options, const NetworkSizes&
   return tapestry::network_maker(config, sizes);
 }
 
-/// Vocabularies of different sizes unless they share an embedding, or three classes.
+/// Vocabularies of different sizes, unless they share an embedding. Models that predict classes
+/// have three classes.
 inline NetworkSizes sizes_of(const KindOptions& options) {
   const bool shared =
       options.kind == ModelKind::seq2seq && options.tie_embeddings == TiedEmbeddings::all;
@@ -70,8 +71,8 @@ inline NetworkSizes sizes_of(const KindOptions& options) {
           .image = {.height = 4, .width = 8, .channels = 2}};
 }
 
-/// Three rows for a network of any kind, with different lengths on the two sides, and images. A row
-/// ends with padding; one padding token is among the tokens of each side.
+/// Three rows for a network of any kind, with different lengths of source and target, and images. A
+/// row ends with padding; source and target have one padding token within their tokens.
 inline NetworkInput wiring_input() {
   return {
       .source = {.ids = {{5, 6, 7, 8, 2}, {9, 0, 4, 0, 0}, {3, 10, 0, 0, 0}}, .lengths = {5, 3, 2}},

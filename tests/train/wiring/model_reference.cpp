@@ -37,7 +37,7 @@ Tensor filled(const Shape& shape, const std::function<double(std::size_t)>& valu
 
 Tensor constant(double value) { return Tensor::scalar(value, DType::float64); }
 
-/// (rows, n, 1): 1 for the tokens of each row, 0 for its padding.
+/// Returns (rows, n, 1): 1 for the tokens of each row, 0 for its padding.
 Tensor real_tokens(const Tensor& x, const std::vector<std::int32_t>& lengths) {
   const std::size_t n = x.shape()[1];
   return filled({x.shape()[0], n, 1}, [&](std::size_t i) {
@@ -45,16 +45,17 @@ Tensor real_tokens(const Tensor& x, const std::vector<std::int32_t>& lengths) {
   });
 }
 
-/// Number c of the n equal parts of the last axis.
+/// Part c, from 0, of n equal parts of the last axis.
 Tensor part(const Tensor& x, std::size_t c, std::size_t n) {
   const std::size_t width = x.shape().back() / n;
   return slice(x, -1, c * width, (c + 1) * width);
 }
 
-/// The forward computation; a tape records it, so that its gradients can be compared as well.
+/// The forward computation, made of operations that a tape records, so that gradients can be
+/// compared as well.
 class Reference {
  public:
-  /// Reads the parameters and buffers of a model by their names, without dropout.
+  /// Reads the parameters and buffers of a model by name. Computes without dropout.
   ///
   /// training  whether a batch norm uses the moments of the batch or its running moments
   Reference(const Parameters& parameters, const KindOptions& options, bool training)
@@ -104,15 +105,15 @@ class Reference {
   struct Moments {
     std::vector<double> mean, unbiased_variance;
   };
-  /// Moments that each batch norm has seen in training, by its path.
+  /// The batch moments that each batch norm computes in training, by path.
   const std::map<std::string, Moments>& moments() const { return moments_; }
 
  private:
   using Lengths = std::vector<std::int32_t>;
   using Sublayer = std::function<Tensor(const Tensor&)>;
-  /// Which keys a query may attend to.
+  /// The keys that a query may attend to.
   struct Mask {
-    Lengths keys;  ///< tokens of each row; all if empty
+    Lengths keys;  ///< number of tokens in each row; empty if no row has padding
     bool causal = false;
   };
 
@@ -145,7 +146,7 @@ class Reference {
     return with_positions(embedding(parameter(path + ".weight"), ids, 0, factor), positions);
   }
 
-  /// Images of 4 x 8 pixels in 2 channels as a class token and patches.
+  /// The class token and the patches of images with 4 x 8 pixels in 2 channels.
   Tensor patches(const Tensor& images) const {
     constexpr std::size_t height = 4, width = 8, channels = 2;
     const std::size_t side = o_.patch_size, across = width / side, rows = images.shape()[0];
@@ -237,7 +238,7 @@ class Reference {
     return reshape(concat({even * cosine - odd * sine, even * sine + odd * cosine}, -1), x.shape());
   }
 
-  /// (rows, heads, n_q, n_k), of q (rows, heads, n_q, d) and k (rows, heads, n_k, d).
+  /// Returns (rows, heads, n_q, n_k) for q (rows, heads, n_q, d) and k (rows, heads, n_k, d).
   Tensor scores(const std::string& path, Tensor q, Tensor k, bool self) const {
     const std::size_t rows = q.shape()[0], h = o_.num_heads, d = q.shape()[3];
     const std::size_t n_q = q.shape()[2], n_k = k.shape()[2];
@@ -258,8 +259,8 @@ class Reference {
         q, k, {.transpose_b = true, .scale = scaled ? 1 / std::sqrt(static_cast<double>(d)) : 1.0});
   }
 
-  /// The bias of the scores, (rows, heads, n_q, n_k): -inf where a key is masked, and in
-  /// self-attention with alibi a slope times the distance. The number of heads is a power of two.
+  /// The bias of the scores, (rows, heads, n_q, n_k): -inf for masked keys. In self-attention with
+  /// alibi, a slope times the distance for other keys. The number of heads is a power of two.
   Tensor allowed(const Mask& mask, std::size_t rows, std::size_t n_q, std::size_t n_k,
                  bool self) const {
     return filled({rows, o_.num_heads, n_q, n_k}, [&](std::size_t i) {
@@ -352,7 +353,7 @@ std::vector<double> labelled(const Tensor& logits, const Ids& labels) {
   return kept;
 }
 
-/// Moves the gradients out of the parameters.
+/// Returns the gradients and clears them in the parameters.
 std::map<std::string, std::vector<double>> taken_gradients(Parameters& parameters) {
   std::map<std::string, std::vector<double>> gradients;
   for (NamedTensor p : parameters) {
@@ -377,8 +378,8 @@ Results results_of(Reference& reference, Model& model, ModelKind kind) {
   return results;
 }
 
-/// The largest difference of two lists relative to `scale`, or to their largest value if that is
-/// larger; infinite if one list is longer.
+/// The maximum difference between two lists, relative to `scale` or to their largest value if that
+/// is larger; infinite if the lists have different lengths.
 double difference(const std::vector<double>& a, const std::vector<double>& b, double scale = 1) {
   if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
   double worst = 0;
@@ -436,8 +437,8 @@ void check_close(const Results& found, const Results& expected) {
   CHECK(difference(found.logits, expected.logits) < rounding);
   CHECK(difference({found.loss}, {expected.loss}) < rounding);
   REQUIRE(found.gradients.size() == expected.gradients.size());
-  // Gradients that cancel out, such as for a key's bias, have the absolute error of the largest
-  // ones.
+  // Some gradients cancel out, such as the gradient of a key projection's bias. Their absolute
+  // error is as large as the error of the largest gradients.
   double largest = 1;
   for (const auto& gradient : expected.gradients) {
     for (const double value : gradient.second) largest = std::max(largest, std::abs(value));

@@ -8,13 +8,14 @@
 #include "layers/model.h"
 #include "tests/train/wiring/model_kinds.h"
 
-/// The whole forward computation of a model of any kind, written a second time: composed from
-/// elementary operations as the documentation of the options says, without a layer of the library.
+/// A second implementation of the forward computation of all kinds of models. It consists of
+/// elementary operations, follows the documentation of the options, and uses no layer of the
+/// library.
 namespace tapestry::test {
 
 /// Results of a model for wiring_input().
 struct Results {
-  std::vector<double> logits;  ///< at the positions that have a label
+  std::vector<double> logits;  ///< only at positions that have a label
   double loss = 0;
   std::map<std::string, std::vector<double>> gradients;  ///< gradients of all parameters
 
@@ -24,14 +25,14 @@ struct Results {
 /// A float64 model with its initial values.
 Model model_of(const KindOptions& options);
 
-/// A model without biases of 0, gains of 1 and initial running moments. Large variances prevent the
-/// values of batch norms in inference from growing from layer to layer.
+/// A model whose biases, gains and running moments differ from their initial values. Large
+/// variances keep the outputs of batch norms from growing from layer to layer in inference.
 Model perturbed_model(const KindOptions& options);
 
-/// Forward and backward; running averages are deferred.
+/// Runs forward and backward. Does not update running averages.
 Results results_of(Model& model, ModelKind kind, const Mode& mode);
 
-/// The results of the second implementation, in inference, with the parameters of `model`.
+/// The results of the second implementation in inference, for the parameters of `model`.
 Results results_of_reference(Model& model, const KindOptions& options);
 
 /// Checks that two results are equal up to rounding.

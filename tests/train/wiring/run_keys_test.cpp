@@ -20,48 +20,50 @@
 #include "train/config/load.h"
 #include "train/tasks/data_source.h"
 
-/// Checks for every key of the sections optimizer, schedule and train, in runs of every kind of
-/// model, that it changes the expected parts of a run and no others. Keys and expectations come
-/// from the list of keys. Keys of process settings change nothing. Other keys that may change
-/// freely on resume do not change weights; all remaining keys do. golden_test.cpp and the tests of
-/// the trainer check the numbers.
+/// Tests every key of the sections optimizer, schedule and train in runs of every kind of model:
+/// the key changes only the expected parts of a run. Keys and expectations come from the list of
+/// keys. Keys of process settings change nothing. Other keys that may change freely on resume do
+/// not change weights; all remaining keys do. golden_test.cpp and the tests of the trainer check
+/// numeric values.
 namespace tapestry {
 namespace {
 
 using namespace test;
 
-/// Parts of two runs that are compared, byte by byte.
+/// Parts of two runs that are compared byte by byte.
 enum class Part {
   weights,     ///< parameters in checkpoints of the same step
-  training,    ///< rows of training in metrics.csv
-  validation,  ///< rows of validation in metrics.csv
-  files        ///< steps that have a checkpoint at the end
+  training,    ///< training rows of metrics.csv
+  validation,  ///< validation rows of metrics.csv
+  files        ///< which steps have a checkpoint at the end
 };
 
 using enum Part;
 using Parts = std::set<Part>;
 const Parts all{weights, training, validation, files};
 
-/// Special values and expectations of a key.
+/// A value of a key, and its expected effect.
 struct Row {
   std::string key;
-  std::string value{};                ///< empty: one that another_value() finds
+  std::string value{};                ///< empty: a value that another_value() finds
   std::optional<Parts> changes{};     ///< the only parts that change; nullopt: changes_by_rule()
   std::vector<std::string> before{};  ///< overrides of both runs
 };
 
-/// A learning rate that changes no float64 weight, so that no validation is better than the first.
+/// A learning rate too small to change a float64 weight, so that no validation improves on the
+/// first.
 const std::string still = "schedule.learning_rate=1e-30";
 
 const std::vector<Row> rows = {
-    // Only these values have an effect within the few steps of a run.
+    // Other values would have no effect within the few steps of a run.
     {"optimizer.beta2", "0.9"},
     {"optimizer.clip_norm", "0.05"},
     {"schedule.learning_rate", "0.02"},
     {"schedule.min_learning_rate", "0.004"},
     {"schedule.decay_steps", "40"},
     {"train.batch_tokens", "60"},
-    // Adam makes steps from rounding errors of zero gradients in float32, unless epsilon is large.
+    // In float32, Adam takes steps from the rounding errors of zero gradients unless epsilon is
+    // large.
     {.key = "train.dtype", .before = {"optimizer.epsilon=0.01"}},
     // Keys that affect parts of the run other than weights.
     {"train.label_smoothing", "0.4", Parts{training}, {still}},
@@ -81,20 +83,20 @@ const std::vector<Row> rows = {
     {"train.max_time", "1h"},
 };
 
-/// Parts that a key may or may not change: scores of other outputs, checkpoints kept as the best,
-/// and weights of 0, which a tiny learning rate changes.
+/// A part that a key may or may not change, and that is not compared: scores of different outputs,
+/// the best checkpoints, or weights of 0, which even a tiny learning rate changes.
 const std::map<std::string, Part> uncertain = {
     {"train.ema_decay", files},           {"train.label_smoothing", weights},
     {"train.validate_every", files},      {"train.best_metric", files},
     {"train.bleu_tokenizer", validation}, {"train.max_decode_length", validation}};
 
-/// Keys with tests elsewhere: keys_process_test.cpp, program/train_test.cpp,
+/// Keys that other tests cover: keys_process_test.cpp, program/train_test.cpp,
 /// program/initialize_test.cpp, parallel/trainer_test.cpp and below.
 const std::set<std::string> run_keys_tested_elsewhere = {
     "train.run_dir", "train.initialize_from", "train.kernels",
     "train.matmul",  "train.epochs",          "train.gradient_exchange"};
 
-/// Overrides that enable other keys of a section, and a different value of its `kind`.
+/// Overrides that make other keys of a section take effect, and a different value of its `kind`.
 struct Context {
   std::string section;
   std::vector<std::string> overrides{};
@@ -102,7 +104,7 @@ struct Context {
 };
 
 const std::string warm = "schedule.warmup_steps=2";
-/// With a small epsilon, Adam makes large steps from rounding errors of zero gradients.
+/// With a small epsilon, Adam takes large steps from rounding errors of zero gradients.
 const std::string coarse = "optimizer.epsilon=0.01", decay = "optimizer.weight_decay=0.1";
 
 const std::vector<Context> training_contexts = {
@@ -132,15 +134,15 @@ std::string another_value(const Config& config, const std::string& key) {
   return "";
 }
 
-/// The parts that a key changes by its ChangeRule; nullopt for weights and the parts that depend on
-/// them.
+/// The parts that a key should change according to its ChangeRule; nullopt for keys that change
+/// weights and the parts that depend on weights.
 std::optional<Parts> changes_by_rule(const std::string& key) {
   const SavePolicy policy = find_field(key)->policy;
   const bool changes_weights = policy.stored && policy.change != ChangeRule::free;
   return changes_weights ? std::nullopt : std::optional(Parts{});
 }
 
-/// Whether the parameters at all steps that both runs have a checkpoint of are the same.
+/// Whether both runs have the same parameters at all steps at which both have a checkpoint.
 bool same_weights(const Finished& a, const Finished& b) {
   std::size_t common = 0;
   bool same = true;
@@ -169,7 +171,8 @@ bool same(const Finished& a, const Finished& b, Part what) {
   return steps_of(a) == steps_of(b);
 }
 
-/// Checks that the checkpoint has the config of the run, with default process settings.
+/// Checks that the checkpoint has the config of the run, except process settings, which have their
+/// defaults.
 void check_stored_config(const Finished& run, Config config) {
   const Config stored =
       parse_config(run.checkpoints.rbegin()->second.get_text("config"), "checkpoint");
@@ -184,7 +187,7 @@ void check_stored_config(const Finished& run, Config config) {
   }
 }
 
-/// Trains without and with a value. Each run without the value is trained once.
+/// Trains with and without a value. Trains without the value only once for all keys.
 class Comparison {
  public:
   Comparison(const TaskWorkplace& work, const TaskCase& task) : work_(work), task_(task) {}
@@ -207,7 +210,7 @@ class Comparison {
     const std::optional<Parts> changes = row.changes ? row.changes : changes_by_rule(row.key);
     if (!changes) {
       CHECK_FALSE(same_weights(with, found->second));
-      // A key of the schedule changes the learning rate immediately.
+      // A key of the schedule changes the learning rate within a few steps.
       if (context.section == "schedule") CHECK_FALSE(same(with, found->second, training));
       return;
     }
@@ -227,7 +230,7 @@ class Comparison {
 
 }  // namespace
 
-TEST_CASE("every key of a run has its documented effect on every kind of model, and no other") {
+TEST_CASE("every key of a run changes only the documented parts, for every kind of model") {
   const TaskWorkplace work;
   for (const TaskCase& task : one_case_of_each_kind) {
     CAPTURE(task.name());
@@ -245,7 +248,7 @@ TEST_CASE("every key of a run has its documented effect on every kind of model, 
   }
 }
 
-TEST_CASE("the rows name existing keys, and the contexts include every optimizer and schedule") {
+TEST_CASE("rows name existing keys, and contexts include every optimizer and schedule") {
   std::set<std::string> keys;
   for (const ConfigKey& key : config_keys()) keys.insert(key.path());
   for (const Row& row : rows) CHECK_MESSAGE(keys.contains(row.key), row.key);
@@ -274,7 +277,7 @@ TEST_CASE("train.dtype is the precision of every stored number") {
   }
 }
 
-TEST_CASE("a run of every task prints its data and stores what identifies them") {
+TEST_CASE("a run of every task prints its data size, and stores fingerprint and vocabularies") {
   const TaskWorkplace work;
   for (const TaskCase& task : task_cases) {
     CAPTURE(task.name());
@@ -287,14 +290,14 @@ TEST_CASE("a run of every task prints its data and stores what identifies them")
     CHECK(last.get_text("data/source_vocabulary") == corpus.source_vocabulary.to_text());
     CHECK(last.get_text("data/target_vocabulary") == corpus.target_vocabulary.to_text());
     CHECK(contains(run.outcome.out, fmt::format("data: {} training ", corpus.train.size())));
-    // A Trainer without the program has the same results.
+    // Training with a Trainer, without the program, gives the same results.
     const Finished here = train_here(work, task, {});
     CHECK(here.metrics == run.metrics);
     CHECK(same_weights(here, run));
   }
 }
 
-TEST_CASE("a run of every kind begins with the weights of train.initialize_from") {
+TEST_CASE("a run of every kind of model starts from the weights of train.initialize_from") {
   const TaskWorkplace work;
   for (const TaskCase& task : one_case_of_each_kind) {
     CAPTURE(task.name());
@@ -306,12 +309,12 @@ TEST_CASE("a run of every kind begins with the weights of train.initialize_from"
   }
 }
 
-TEST_CASE("two accumulated batches train like one batch of both, without dropout") {
+TEST_CASE("without dropout, accumulating two batches is equivalent to training with their union") {
   const TaskWorkplace work;
   for (const TaskCase& task : one_case_of_each_kind) {
     CAPTURE(task.name());
     const std::size_t examples = load_corpus(work.config(task).data).train.size();
-    // An epoch is a step in either case.
+    // In both runs an epoch has one step.
     const auto run = [&](std::size_t batch_size, std::size_t accumulate) {
       return train_here(
           work, task,

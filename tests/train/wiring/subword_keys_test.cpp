@@ -10,7 +10,7 @@
 #include "tests/train/wiring/keys_tasks.h"
 #include "train/tasks/data_source.h"
 
-/// The effect of every key of subwords on every task that has them.
+/// Tests the effect of every subword key on every task that uses subwords.
 namespace tapestry {
 namespace {
 
@@ -22,7 +22,7 @@ const std::vector<TaskCase> cases = {{"seq2seq", "parallel_text"},
                                      {"masked_language_model", "text"},
                                      {"classifier", "labelled_text"}};
 
-/// A workplace whose training files have enough text for subwords.
+/// A TaskWorkplace whose training files have enough text to train subword models.
 struct SubwordWorkplace : TaskWorkplace {
   SubwordWorkplace() {
     std::vector<std::string> words;
@@ -86,7 +86,7 @@ TEST_CASE("every subword key changes the subword model of every task") {
   }
 }
 
-TEST_CASE("a trained model encodes text with the subwords of its corpus") {
+TEST_CASE("a trained model encodes text with the subword model of its corpus") {
   const SubwordWorkplace work;
   for (const TaskCase& task : cases) {
     CAPTURE(task.name());
