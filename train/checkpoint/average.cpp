@@ -60,13 +60,13 @@ void require_finite(const StoredArray& array, const std::string& place) {
     if (wrong == values.end()) return;
     throw NumericError(fmt::format("{}: element {} is {}, expected finite numbers", place,
                                    wrong - values.begin(), std::abs(static_cast<double>(*wrong))),
-                       "leave this checkpoint out, or average earlier ones");
+                       "leave out this checkpoint, or average earlier checkpoints");
   });
 }
 
 [[noreturn]] void reject(const ArrayStore& checkpoint, const std::string& what) {
   throw CheckpointError(fmt::format("{}: {}", checkpoint.origin(), what),
-                        "average checkpoints of one run, or of runs of one config");
+                        "average checkpoints of one run, or of runs with the same config");
 }
 
 /// Whether a key of the section `model` affects only training.

@@ -53,11 +53,9 @@ class DivergenceWatch {
   bool close_window(double guessing);
   bool is_bad(const Level& level, double guessing) const;
 
-  std::uint64_t steps_ = 0;  ///< number of steps in the current window
-  double mean_ = 0.0,
-         squares_ =
-             0.0;  ///< mean of the current window, and sum of squared distances from the mean
-  std::uint64_t windows_ = 0;  ///< number of completed windows
+  std::uint64_t steps_ = 0;            ///< number of steps in the current window
+  double mean_ = 0.0, squares_ = 0.0;  ///< mean; sum of squared deviations
+  std::uint64_t windows_ = 0;          ///< number of completed windows
   double first_mean_ = 0.0, last_mean_ = 0.0;
   Level best_{};
   std::uint64_t bad_windows_ = 0;  ///< number of consecutive bad windows up to the latest window

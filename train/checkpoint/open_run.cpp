@@ -78,7 +78,7 @@ std::optional<ArrayStore> better_average(const RunDirectory& directory,
 OpenedCheckpoint best_checkpoint(const RunDirectory& directory) {
   auto newest = read_newest_of_run(directory);
   if (!newest) {
-    throw CheckpointError(fmt::format("{}: holds no checkpoint, expected a run directory or a "
+    throw CheckpointError(fmt::format("{}: found no checkpoint, expected a run directory or a "
                                       "checkpoint file",
                                       escaped(directory.path().string())),
                           fmt::format("train first: {} train CONFIG", program_name()));

@@ -31,7 +31,7 @@ ArrayStore await_checkpoint_of_run(const RunDirectory& directory, std::uint64_t 
 /// Where the parameters of a model come from, for messages to users.
 struct ModelOrigin {
   std::string place;   ///< a checkpoint and its step, or a config
-  std::string choice;  ///< why this checkpoint is not the newest; empty if it is the newest
+  std::string choice;  ///< why this checkpoint of the run was chosen; empty for the newest
 
   /// Describes the origin, such as
   /// "runs/copy/checkpoints/step-00000900.h5, step 900 (the best checkpoint ...)".

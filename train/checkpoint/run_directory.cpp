@@ -47,10 +47,10 @@ std::optional<std::uint64_t> parse_step(std::string_view name) {
 [[noreturn]] void reject_all(const std::filesystem::path& folder,
                              const std::vector<NewestCheckpoint::Rejected>& rejected) {
   std::string message =
-      fmt::format("{}: found {} checkpoints, all unusable, expected an intact one",
+      fmt::format("{}: found {} checkpoints, all unusable, expected at least one intact checkpoint",
                   escaped(folder.string()), rejected.size());
   for (const auto& [path, reason] : rejected) message += "\n  " + reason;
-  throw CheckpointError(message, "restore a checkpoint from a copy, or start a new run directory");
+  throw CheckpointError(message, "restore a checkpoint from a backup, or start a new run");
 }
 
 /// Renames a folder at the path of a checkpoint, since a file cannot replace it. Ignores failures:
@@ -168,7 +168,7 @@ std::vector<std::string> RunDirectory::delete_old(std::uint64_t newest,
   return {error.what()};
 } catch (const std::bad_alloc&) {
   return {
-      fmt::format("{}: no memory for a list of the checkpoints", escaped(checkpoints_.string()))};
+      fmt::format("{}: not enough memory to list the checkpoints", escaped(checkpoints_.string()))};
 }
 
 void RunDirectory::probe(std::uint64_t bytes, std::uint64_t other_files) const {

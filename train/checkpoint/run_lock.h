@@ -14,8 +14,7 @@ namespace tapestry {
 class RunLock {
  public:
   /// run_directory  must exist.
-  /// throws         RunDirectoryInUse, which names the other process, if another process has the
-  /// lock;
+  /// throws         RunDirectoryInUse, naming the holder, if another process has the lock;
   ///                OutputError if the file cannot be created or locked, or is a symbolic link.
   explicit RunLock(std::filesystem::path run_directory, FileSystem& files = posix_file_system());
 

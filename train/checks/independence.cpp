@@ -206,7 +206,7 @@ CheckResult padding(const CheckContext& context) {
         fmt::format("loss went from {:.15g} to {:.15g} with more padding", before, after));
   }
   return passed(
-      fmt::format("its values do not change the logits; {} + {} more columns change "
+      fmt::format("values in the padding do not change the logits; {} + {} more columns change "
                   "the logits by {} (tolerance {})",
                   source, target, by_columns.max, allowed_rounding() * by_columns.scale));
 }

@@ -148,7 +148,8 @@ std::string capacity_limit(const CheckContext& context, double loss) {
   }
   const double minimum = minimum_loss_of_read_tokens(context);
   if (std::isfinite(minimum) && loss < minimum + learned) {
-    return fmt::format("the tokens that it reads for each label allow at best {:.4f}", minimum);
+    return fmt::format("the tokens that it reads for each label limit the loss to at least {:.4f}",
+                       minimum);
   }
   return "";
 }
@@ -226,7 +227,7 @@ CheckResult parameters_have_gradients(const CheckContext& context) {
     if (magnitude > zero_gradient * largest) continue;
     if (!may_be_zero(name)) {
       return failed(
-          fmt::format("the gradient of {} is at most {:.1e}, the largest of all is {:.1e}", name,
+          fmt::format("the gradient of {} is at most {:.1e}, the largest gradient is {:.1e}", name,
                       magnitude, largest));
     }
     ++zero_key_biases;

@@ -70,7 +70,7 @@ HeadRange chosen_heads(const LayerAttention& layer, const std::optional<std::siz
   return {.begin = *head, .end = *head + 1};
 }
 
-/// The data split that the example is taken from.
+/// The part of the data that the example is taken from.
 struct Part {
   const char* name;
   Examples examples;
@@ -107,7 +107,7 @@ void read_text(const std::string& text, AttentionSubject& subject) {
   const Config& config = subject.config;
   const Task& task = find_task(config);
   if (task.traits().reads_images) {
-    reject_option("--text", "the model reads images, expected --example", "leave --text out");
+    reject_option("--text", "the model reads images, expected --example", "leave out --text");
   }
   subject.example = task.answers().read_text(text, subject.codec);
   subject.name = "the text given";

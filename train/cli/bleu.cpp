@@ -22,13 +22,13 @@ struct Arguments {
   std::string hypotheses;               ///< a file, or - for standard input
   std::vector<std::string> references;  ///< files
   MetricArguments metrics;
-  std::size_t confidence = 0;  ///< bootstrap samples; 0: none
+  std::size_t confidence = 0;  ///< number of bootstrap samples; 0: no interval
   bool sentence_level = false;
   bool score_only = false;
   bool json = false;
 };
 
-/// A score with its signature and the numbers that it is computed from.
+/// A score with its signature and the statistics that it is computed from.
 struct PrintedScore {
   std::string name, signature, details;
   double score;
@@ -108,7 +108,7 @@ std::vector<PrintedScore> compute_scores(const std::vector<std::unique_ptr<TextM
   return scores;
 }
 
-/// Warns, as sacreBLEU does, if BLEU is about to tokenize text that seems to be tokenized already.
+/// Warns, like sacreBLEU, if BLEU is about to tokenize text that seems to be tokenized already.
 void warn_of_tokenized_text(const std::vector<std::string>& hypotheses,
                             const MetricArguments& metrics) {
   constexpr std::ptrdiff_t min_lines = 100;

@@ -34,12 +34,12 @@ std::string list_of_checks() {
 constexpr std::size_t sentences = 6;
 constexpr std::size_t sentences_for_threads = 32;
 
-/// The reason why the model may be unable to distinguish some inputs; empty without a reason.
+/// Why the model may be unable to distinguish some inputs; empty if it can distinguish all inputs.
 std::string learning_limit(const TransformerOptions& model, const Task& task) {
   if (model.attention == AttentionKind::parameter_free) return "its attention has no parameters";
   if (model.positions == PositionKind::none) return "it has no positions";
   if (model.positions == PositionKind::alibi && task.traits().has_encoder) {
-    return "with alibi, an encoder knows distances but no directions";
+    return "with alibi, an encoder knows distances but not directions";
   }
   return "";
 }

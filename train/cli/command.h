@@ -41,7 +41,8 @@ struct Command {
   std::function<Action(CLI::App& command)> define;  ///< adds arguments, options and examples
   const char* memory_hint = general_memory_hint;    ///< hint for std::bad_alloc
   bool answers_lines = false;  ///< true if it answers each line of standard input
-  /// Whether the command fails if standard output cannot be written, and ends on SIGPIPE.
+  /// Whether the command fails if standard output cannot be written, and ends with SIGPIPE if the
+  /// reader of a pipe exits.
   bool output_is_the_result = true;
 };
 
@@ -73,10 +74,9 @@ auto with_arguments(void (*add)(CLI::App& command, Arguments& arguments), Run ru
 /// order, with a model whose task has `line_command`. The command answers lines in batches. When no
 /// further complete line is waiting, it answers the lines that it has read.
 ///
-/// The command throws  UsageError if the task of the model has another LineCommand or no
-/// LineCommand; DataError if a line is not valid text or is rejected, after the answers to the
-/// preceding lines. --long-lines decides how a line with more tokens than the model can read is
-/// answered.
+/// The command throws  UsageError if this is not the LineCommand of the model's task; DataError if
+/// a line is not valid text or is rejected, after the answers to the preceding lines. --long-lines
+/// decides how a line with more tokens than the model can read is answered.
 ///
 /// line_command  must outlive the command
 Command make_line_command(const LineCommand& line_command);
@@ -136,7 +136,8 @@ void print_json(const Json& json, int indent = 2);
 
 /// Requires that a command may write a file at this path: nothing exists there or, with `replace`,
 /// a regular file. Rejects folders, symbolic links, pipes and devices, which a rename would
-/// replace, and the files of a run. Every command calls it for its output before the work begins.
+/// replace, and the files of a run. Every command calls this function for its output before it
+/// starts its work.
 ///
 /// replace  the command's --force; nullopt for a command without it
 /// throws   UsageError.
@@ -150,8 +151,8 @@ void add_run(CLI::App& command, std::string& run);
 /// MODEL: a config file, run directory or checkpoint.
 void add_model(CLI::App& command, std::string& model);
 
-/// --threads: the number of threads of the command, which never changes its results. The command
-/// passes the value to set_num_threads().
+/// --threads: the number of threads of the command, for set_num_threads(). The number never changes
+/// the results.
 void add_threads(CLI::App& command, std::size_t& threads);
 
 /// --json: print one JSON object.

@@ -56,7 +56,8 @@ std::string all_commands_help(const CLI::App& program) {
                                             CLI::AppFormatMode::Normal);
 }
 
-/// The part of a command's footer about an action: the line that describes it, and its examples.
+/// Help for an action of a command, from the command's footer: the line that describes the action,
+/// and its examples.
 ///
 /// throws  UsageError if the command does not have this action
 std::string action_help(const CLI::App& command, const std::string& action) {
@@ -107,7 +108,7 @@ const Command help_command{.name = "help",
 std::string with_program_name(const std::string& text) {
   static const std::regex command("\\btapestry(?= (?!or )[a-z]|-config\\b)");
   if (program_name() == "tapestry") return text;
-  // Escape `$`, which regex_replace would read as a back-reference.
+  // Escapes `$`, which regex_replace would read as a back-reference.
   std::string name;
   for (const char c : program_name()) name += c == '$' ? std::string("$$") : std::string(1, c);
   return std::regex_replace(text, command, name);

@@ -20,7 +20,7 @@ struct Arguments {
   std::vector<std::string> systems;
   std::vector<std::string> more_references;
   MetricArguments metrics;
-  std::size_t samples = 1000;  ///< bootstrap samples; 0: no test
+  std::size_t samples = 1000;  ///< number of bootstrap samples; 0: no test
   bool json = false;
 };
 
@@ -33,7 +33,7 @@ struct ComparedSystem {
   std::optional<double> p{};  ///< p-value of paired bootstrap resampling
 };
 
-/// All systems by one metric, the baseline first.
+/// The scores of all systems by one metric. The first system is the baseline.
 struct Comparison {
   std::string metric, signature;
   std::vector<ComparedSystem> systems;

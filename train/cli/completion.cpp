@@ -152,8 +152,8 @@ Candidates values(const GivenArguments& given, const CLI::Option& option, const 
   return choices(option);
 }
 
-/// The options that may follow. Leaves out given options that cannot be repeated, and options that
-/// exclude a given option.
+/// The options that may follow. Omits options that were given and cannot be repeated, and options
+/// that exclude a given option.
 Candidates options(const GivenArguments& given) {
   Candidates result;
   for (const CLI::Option* option : given.command.get_options()) {

@@ -33,7 +33,7 @@ namespace fs = std::filesystem;
 
 struct Arguments {
   std::string a, b;
-  bool all = false;  ///< list all arrays
+  bool all = false;  ///< whether to list all arrays
 };
 
 /// Prints which config keys differ.
@@ -70,12 +70,12 @@ void print_metrics_difference(std::string_view x, std::string_view y) {
   // The line that contains the byte at `position`.
   const auto line_at = [](std::string_view text, std::ptrdiff_t position) {
     const std::string_view before = text.substr(0, static_cast<std::size_t>(position));
-    const std::size_t begin = before.rfind('\n') + 1;  // 0 without a line feed
+    const std::size_t begin = before.rfind('\n') + 1;  // 0 if there is no line feed
     return begin == text.size() ? std::string("no more lines")
                                 : std::string(text.substr(begin, text.find('\n', begin) - begin));
   };
-  fmt::print("metrics.csv differs first in:\n  {}\n  {}\n", escaped(line_at(x, in_x - x.begin())),
-             escaped(line_at(y, in_y - y.begin())));
+  fmt::print("first difference in metrics.csv:\n  {}\n  {}\n",
+             escaped(line_at(x, in_x - x.begin())), escaped(line_at(y, in_y - y.begin())));
 }
 
 constexpr const char* exactness_hint =
@@ -138,7 +138,7 @@ std::optional<std::string_view> tensor_name(std::string_view path) {
 }
 
 /// Prints a line if the digest of a tensor in a checkpoint differs from the digest that the run
-/// recorded after the step: its values have changed since, in memory or in the file.
+/// recorded after the step. The tensor has then changed in memory or in the file.
 void print_if_changed(const std::string& checkpoint, const ArrayStore& snapshot, std::uint64_t step,
                       const std::string& path, const DigestTable& recorded) {
   const auto name = tensor_name(path);
@@ -176,9 +176,9 @@ std::optional<FirstDifference> compare_checkpoints(const RunDirectory& a, const 
   return std::nullopt;
 }
 
-/// The earlier of the differences found by digests and by checkpoints. If both differ at the same
-/// step, returns the difference of the digests, which names the first tensor in the order of the
-/// model.
+/// The earlier of two differences, one found by digests and one by checkpoints. If both are at the
+/// same step, returns the difference found by digests, which names the first tensor in the order of
+/// the model.
 std::optional<FirstDifference> earlier(const std::optional<DigestComparison>& digests,
                                        const std::optional<FirstDifference>& checkpoints) {
   const bool digests_differ = digests && digests->step > 0;

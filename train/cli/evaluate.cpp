@@ -30,12 +30,13 @@ namespace {
 struct Arguments {
   std::string run;                     ///< a run directory or a checkpoint
   std::vector<std::string> overrides;  ///< data.KEY=FILE
-  std::size_t examples = 5;            ///< number of inputs to show with outputs
+  std::size_t examples = 5;            ///< number of inputs to show with the model's outputs
   std::size_t threads = 0;
   bool json = false;
 };
 
-/// The first examples of the test or else validation set, with the model's outputs.
+/// The first examples of the test set, or of the validation set if there is no test set, with the
+/// model's outputs.
 std::vector<ShownExample> first_examples(const TrainedModel& trained, const Corpus& corpus,
                                          const char* set_name, std::size_t count) {
   const EvaluationSet set = held_out_set(trained, corpus, set_name);
@@ -74,7 +75,7 @@ void print_text(const TrainedModel& trained, const ModelOrigin& origin,
   }
 }
 
-/// The perplexity of labels and classes says nothing beyond their loss.
+/// Omits the perplexity of labels and classes, since it adds no information to the loss.
 Json to_json(const SetScores& set, const Task& task) {
   Json json = {
       {"examples", set.scores.sentences}, {"labels", set.scores.tokens}, {"loss", set.scores.loss}};

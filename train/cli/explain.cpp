@@ -40,7 +40,7 @@ namespace {
 
 constexpr const char* file_name = "explain.html";
 constexpr const char* standard_input = "-";     ///< TEXT to read a line of standard input
-constexpr std::size_t large_page = 20'000'000;  ///< bytes above which a warning is printed
+constexpr std::size_t large_page = 20'000'000;  ///< larger pages cause a warning
 
 struct Arguments {
   std::string model;                   ///< a config file, run directory or checkpoint
@@ -157,7 +157,7 @@ std::vector<std::int32_t> target_classes(const std::string& target, const Vocabu
 LabelledInput with_greedy_target(const Subject& subject, const Task& task, Example example) {
   Config greedy = subject.trained.config;
   greedy.decoding.beam_size = 1;
-  // An untrained model seldom predicts <eos>.
+  // Limits the length, since an untrained model seldom predicts <eos>.
   if (!subject.is_trained)
     greedy.train.max_decode_length = std::max<std::size_t>(example.source.size(), 1);
   example = task.answers().with_own_target(std::move(example), *subject.trained.model, greedy);
@@ -188,7 +188,7 @@ LabelledInput labelled_text(const Subject& subject, const Task& task, const Exam
                             const Target& target) {
   if (target) {
     reject_target("a language model predicts the next tokens of the text",
-                  "leave --target out, and put the tokens to predict into TEXT");
+                  "leave out --target, and put the tokens to predict into TEXT");
   }
   Batch batch = inference_batch(task, example);
   if (!subject.trained.codec.multiple_lines()) {
@@ -204,7 +204,7 @@ LabelledInput labelled_text(const Subject& subject, const Task& task, const Exam
   return {.batch = std::move(batch), .labels = own_predictions};
 }
 
-/// A text or image with one class, or a class for each token.
+/// A text or image with one class, or a text with a class for each token.
 LabelledInput labelled_classes(const Subject& subject, const Task& task, Example example,
                                const Target& target) {
   if (!target) {

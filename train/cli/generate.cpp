@@ -26,7 +26,7 @@ struct Arguments {
   std::string run;     ///< a run directory or a checkpoint
   std::string prompt;  ///< the beginning of the text
   std::size_t tokens = 500;
-  std::size_t samples = 1;  ///< continuations of each prompt
+  std::size_t samples = 1;  ///< number of continuations of each prompt
   std::size_t threads = 0;
   SamplingOptions sampling;
 };

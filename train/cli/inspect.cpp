@@ -56,7 +56,7 @@ Statistics statistics(std::span<const T> values) {
 }
 
 /// Calls `single` with the value of an array of one number, or `several` with the statistics of an
-/// array of several floats. Calls neither for other arrays.
+/// array of several floats. Calls neither function for other arrays.
 void visit(const ArrayStore& snapshot, const std::string& path, const auto& single,
            const auto& several) {
   const auto visit_values = [&](const auto& values) {
@@ -71,7 +71,8 @@ void visit(const ArrayStore& snapshot, const std::string& path, const auto& sing
   if (type == ElementType::uint64) visit_values(snapshot.get<std::uint64_t>(path));
 }
 
-/// A digit for each interval: 0 if it is empty, else 1 to 9 in proportion to the largest count.
+/// Returns a digit for each interval: 0 if the interval is empty, else 1 to 9 in proportion to the
+/// largest count.
 std::string digits(const Histogram& histogram) {
   std::string text;
   if (histogram.counts.empty()) return text;

@@ -19,7 +19,7 @@ struct Arguments {
   std::string run;  ///< a run directory or a checkpoint
   std::string on_long_line = long_lines::empty;
   std::size_t threads = 0;
-  std::size_t top = 1;  ///< answers per line, for commands that rank answers
+  std::size_t top = 1;  ///< number of answers per line, for commands that rank answers
 };
 
 std::vector<std::string> kinds_with_command(const LineCommand& command) {

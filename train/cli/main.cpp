@@ -6,7 +6,7 @@
 
 namespace {
 
-/// Runs before the static initializers of this program, which may also fail to allocate.
+/// Runs before the static initializers of this program, because these may also run out of memory.
 [[gnu::constructor(101)]] void prepare_for_limits_and_signals() {
   tapestry::set_out_of_memory_exit_code(static_cast<int>(tapestry::ExitCode::memory));
   tapestry::prepare_threads_for_limits();

@@ -21,7 +21,7 @@
 namespace tapestry {
 namespace {
 
-/// Both lists have the same tensors in the same order.
+/// Copies the values of all tensors. Both lists must have the same tensors in the same order.
 void copy_all(const std::vector<NamedTensor>& from, const std::vector<NamedTensor>& to) {
   for (std::size_t i = 0; i < to.size(); ++i) copy_values(from[i].tensor, to[i].tensor);
 }

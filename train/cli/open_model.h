@@ -24,12 +24,12 @@ struct ModelWithData {
   /// The first examples of the training set, at most `rows`. If the training files of a trained
   /// model are missing, returns examples of a held-out set.
   Batch first_batch(std::size_t rows) const;
-  /// A copy of the model with another element type.
+  /// A copy of the model with a different element type.
   std::unique_ptr<Model> with_dtype(DType dtype) const;
 };
 
-/// Opens the model that `path` names, in float64. A config file with `overrides` gives the model at
-/// the start of training. A run directory or a checkpoint gives the trained model, see
+/// Opens the model that `path` names, in float64. A config file with `overrides` gives the model
+/// with its initial values. A run directory or a checkpoint gives the trained model, see
 /// open_trained(). Applies the process settings of the config.
 ///
 /// throws  ConfigError, CheckpointError, DataError.

@@ -25,8 +25,8 @@
 namespace tapestry {
 namespace {
 
-/// The hint for an override that a trained model cannot take: the override or option that was
-/// probably meant.
+/// The hint for an override that a trained model does not accept. Names the override or option that
+/// was probably meant.
 std::string hint_for_fixed_key(const std::string& override, const DataOptions& data) {
   constexpr std::string_view threads = "train.threads=";
   if (override.starts_with(threads)) {

@@ -27,11 +27,11 @@ struct OpenedModel {
 /// throws  ConfigError like with_other_data(); CheckpointError.
 OpenedModel open_trained(const std::string& path, const std::vector<std::string>& overrides = {});
 
-/// Prints on standard error which checkpoint of a run is used, unless it is the newest. Call it if
-/// the output of the command does not say so.
+/// Prints on standard error which checkpoint of a run is used, unless it is the newest. Call this
+/// function if the output of the command does not name the checkpoint.
 void announce(const ModelOrigin& origin);
 
-/// Opens and announces the model of a run directory or checkpoint. throws as open_trained().
+/// Opens and announces the model of a run directory or checkpoint. Throws like open_trained().
 TrainedModel open_and_announce(const std::string& path);
 
 /// The kinds of models that `translate` and `score` accept: kinds whose LineCommand decodes.

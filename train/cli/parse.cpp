@@ -70,7 +70,8 @@ std::optional<std::string> override_meant_by(const CLI::App& command, const std:
   return fmt::format("`{}={}`", keys.front(), value.empty() ? "..." : value);
 }
 
-/// An option with a name of other programs, such as --length for --tokens; nullopt for other names.
+/// The option that corresponds to an option of other programs, such as --tokens for --length;
+/// nullopt for other names.
 std::optional<std::string> option_meant_by(const std::vector<std::string>& options,
                                            const std::string& name) {
   static constexpr std::array<std::array<const char*, 2>, 3> others{
@@ -81,8 +82,8 @@ std::optional<std::string> option_meant_by(const std::vector<std::string>& optio
   return std::nullopt;
 }
 
-/// The hint for an option that the program does not need, such as --device and --config; nullopt
-/// for other options. `next` is the word after the option.
+/// The hint for an option that the program does not need, such as --device or --config; nullopt for
+/// other options. `next` is the word after the option.
 std::optional<std::string> hint_for_needless_option(const AddedCommand& given,
                                                     const std::string& option,
                                                     const std::string& next) {
@@ -96,12 +97,12 @@ std::optional<std::string> hint_for_needless_option(const AddedCommand& given,
   return hint_for_missing_feature(name.substr(std::min(name.size(), std::size_t{2})));
 }
 
-/// Rejects an argument that the command does not accept. `words` are the words of the command line.
+/// Rejects an argument that the command does not accept. `words` are all words of the command line.
 [[noreturn]] void reject_extra(const CLI::App& program, const AddedCommand& given,
                                const std::vector<std::string>& words) {
   std::vector<std::string> extra = program.remaining(true);
   std::erase(extra, "--");
-  if (extra.empty()) reject(program, "found `--`, expected nothing more");
+  if (extra.empty()) reject(program, "found `--`, expected no more arguments");
   const std::string& argument = extra.front();
   if (argument.starts_with('-')) {
     std::vector<std::string> options;
@@ -126,7 +127,7 @@ std::optional<std::string> hint_for_needless_option(const AddedCommand& given,
     if (hint) throw UsageError(mistake, *hint);
     reject(program, mistake, meant);
   }
-  const std::string mistake = fmt::format("found `{}`, expected nothing more", argument);
+  const std::string mistake = fmt::format("found `{}`, expected no more arguments", argument);
   const auto is_text = [](const CLI::Option* option) {
     return option->get_name() == "PROMPT" || option->get_name() == "TEXT";
   };

@@ -29,7 +29,7 @@ struct Arguments {
   bool json = false;
 };
 
-/// The reason why `train` would reject the run directory; nullopt if it would not.
+/// The reason why `train` would reject the run directory; nullopt if `train` would accept it.
 std::optional<Limit> find_directory_limit(const RunDirectory& directory) try {
   require_no_files(directory);
   require_no_run(directory);
@@ -41,8 +41,8 @@ std::optional<Limit> find_directory_limit(const RunDirectory& directory) try {
                .change = "choose another train.run_dir, or resume the run with --resume"};
 }
 
-/// Plans the run that `train` would start, after the same checks. If `train` would reject the run
-/// directory, the rejection is the first limit of the plan.
+/// Makes the checks of `train`, and plans the run that `train` would start. If `train` would reject
+/// the run directory, the error is the first limit of the plan.
 RunPlan make_plan(const Arguments& arguments) {
   Config config = load_new_config(arguments.config, arguments.overrides);
   const InitialState initial = load_initial_state(config);
@@ -75,7 +75,7 @@ void define(CLI::App& command, Arguments& arguments) {
   add_value(command, "--processes", arguments.options.processes, between(1, 1'000'000),
             "Also estimate step time and memory with this number of processes");
   add_value(command, "--seconds", arguments.options.seconds, between_reals(0.01, 3600),
-            "Approximate seconds to measure steps, spent again for each number of threads");
+            "Approximate number of seconds to measure steps with each number of threads");
   add_json(command, arguments.json);
   command.footer(
       "Examples:\n  tapestry plan configs/copy.yaml train.batch_size=256\n"

@@ -67,8 +67,8 @@ int report_bug(const std::string& error) {
     return print_error(ExitCode::failure, fmt::format("{} (this is a bug in tapestry)", error),
                        "please report it with the command line and the config");
   }
-  // The error may come from custom code that the program calls: the gradient of an operation, the
-  // reader of a task's data.
+  // The error may come from custom code that the program calls, such as the gradient of an
+  // operation or the reader of a task's data.
   return print_error(
       ExitCode::failure,
       fmt::format("{} (this is a bug in the code of the custom model {}, or in tapestry)", error,
@@ -133,7 +133,7 @@ int run_program(int argc, char** argv, const ProgramOptions& options) {
     CLI::App program("Trains Transformers on the CPU, from config files.", program_name());
     program.set_version_flag("--version", version_line());
     const std::vector<AddedCommand> commands = add_commands(program);
-    program.footer(program_footer());  // after add_commands(), so that commands do not inherit it
+    program.footer(program_footer());  // after add_commands(), so that commands have no footer
     if (argc < 2) {
       std::fputs(program.help().c_str(), stderr);
       return static_cast<int>(ExitCode::usage);

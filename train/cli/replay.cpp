@@ -51,7 +51,7 @@ struct Arguments {
   std::uint64_t step = 0;              ///< the step to compute again, from 1
   std::string output;                  ///< empty: replay-step-NNNNNNNN.h5
   bool force = false;
-  bool no_activations = false;  ///< omit activations and their gradients
+  bool no_activations = false;  ///< whether to omit activations and their gradients
 };
 
 /// The state from which a replay starts.
@@ -118,7 +118,7 @@ void set_key(Config& config, const std::string& key, const std::string& value) {
   errors.throw_if_any();
 }
 
-/// Whether an event of a history only describes an effect that a replay reproduces itself.
+/// Whether an event in a history only describes an effect that the replay reproduces anyway.
 bool is_replayed(std::string_view event) {
   return event.ends_with("which is skipped") || event == "the optimizer state is reset" ||
          event == "continues with the first batch of an epoch";
@@ -269,7 +269,7 @@ ArrayStore record_step(StepComputer& computer, bool activations, RunStep& step) 
   return snapshot;
 }
 
-/// Compares the parameters after each step with the digests that the run has recorded.
+/// Compares the parameters after each step with the digests that the run recorded.
 class DigestCheck {
  public:
   DigestCheck(const RunDirectory& directory, const Parameters& parameters) {
@@ -371,7 +371,7 @@ Config replay_config(const Arguments& arguments, const RunDirectory& directory, 
     }
   }
   config = with_other_data(arguments.run, config, arguments.overrides);
-  config.train.steps = saved_config(start.newest).train.steps;  // may have been increased later
+  config.train.steps = saved_config(start.newest).train.steps;  // may have been raised later
   if (arguments.step > config.train.steps) {
     throw UsageError(fmt::format("--step: found {}, expected a step of the run, which has {}",
                                  arguments.step, config.train.steps),
@@ -399,7 +399,7 @@ struct Segment {
   StepComputer computer;
 };
 
-/// A run at the start of the replay.
+/// The state of the run at the start of the replay.
 std::unique_ptr<Segment> begin(const Config& config, const Start& start) {
   auto segment = std::make_unique<Segment>(config, start);
   if (start.snapshot) {
@@ -410,7 +410,8 @@ std::unique_ptr<Segment> begin(const Config& config, const Start& start) {
   return segment;
 }
 
-/// Computes the steps before `step`, and changes the config where the run has changed it.
+/// Computes the steps before `step`, and changes the config at the steps where the run changed its
+/// config.
 void compute_steps_before(std::uint64_t step, const std::vector<KeyChange>& changes, Config config,
                           const Start& start, std::unique_ptr<Segment>& segment,
                           DigestCheck& check) {

@@ -56,7 +56,7 @@ constexpr FileKind text_kind{.expected = "a text file",
 struct TextPair {
   std::string source, target;
   std::string place;                       ///< place of the target, for messages
-  std::optional<OverlongLine> overlong{};  ///< a line that is too long to be read
+  std::optional<OverlongLine> overlong{};  ///< set if a line of the pair is too long to be read
 };
 
 /// The next line; an empty line if the line is too long to be read.
@@ -134,7 +134,7 @@ class PairReader {
 
   std::deque<OpenFile> files_;    // sources and targets; empty for standard input
   std::deque<LineReader> texts_;  // the lines of the files, or of standard input
-  std::size_t num_pairs_ = 0;     // number of pairs read from files
+  std::size_t num_pairs_ = 0;     // number of pairs read from files so far
 };
 
 // ---- Scores
@@ -245,7 +245,7 @@ class PairScorer {
   const Arguments& arguments_;
   std::string name_;  // of the input
   LineWarnings warnings_;
-  std::vector<bool> is_scored_;  // for each pair since the last answer()
+  std::vector<bool> is_scored_;  // whether each pair since the last answer() is scored
   std::vector<Example> pairs_;   // the pairs to score
   std::size_t line_ = 0;
   std::uint64_t count_ = 0, tokens_ = 0;  // sums over all scored pairs

@@ -21,10 +21,10 @@ namespace {
 
 struct Arguments {
   std::string config;
-  std::vector<std::string> overrides;  ///< section.key=value, with one value or several
+  std::vector<std::string> overrides;  ///< section.key=value, with one or several values
   std::string output;                  ///< empty: runs/NAME-sweep
   std::size_t jobs = 1;
-  std::size_t samples = 0;  ///< 0: all combinations
+  std::size_t samples = 0;  ///< number of random combinations; 0: all combinations
   std::size_t seed = 1;
   std::size_t halving = 0;
 };
@@ -39,9 +39,10 @@ std::vector<std::vector<std::string>> select_combinations(const Arguments& argum
 void reject_run_dir(const std::vector<std::string>& overrides) {
   for (const std::string& override : overrides) {
     if (!names_run_dir({override})) continue;
-    reject_option(override,
-                  "found a run directory, expected none: a sweep creates one for each run",
-                  "choose the folder of the runs with --output FOLDER");
+    reject_option(
+        override,
+        "found a run directory, expected no value: a sweep creates a directory for each run",
+        "choose the folder of the runs with --output FOLDER");
   }
 }
 

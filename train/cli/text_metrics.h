@@ -21,11 +21,11 @@ struct MetricArguments {
   std::vector<std::string> metrics{"bleu", "chrf"};
   std::string tokenizer = "13a", smoothing = "exp";  ///< names of BleuTokenizer and BleuSmoothing
   std::optional<double> smooth_value;                ///< nullopt for the default of `smoothing`
-  bool lowercase = false;                            ///< ignore case, except in multi-bleu
-  BleuOptions bleu;                                  ///< options that have no member above
-  ChrfOptions chrf;                                  ///< options that have no member above
-  std::uint64_t seed = default_significance_seed;    ///< of bootstrap samples
-  std::size_t decimals = 2;                          ///< of printed scores
+  bool lowercase = false;                          ///< whether to ignore case, except in multi-bleu
+  BleuOptions bleu;                                ///< options except the members above
+  ChrfOptions chrf;                                ///< options except the members above
+  std::uint64_t seed = default_significance_seed;  ///< seed of the bootstrap samples
+  std::size_t decimals = 2;                        ///< number of decimals of printed scores
 };
 
 void add_metric_options(CLI::App& command, MetricArguments& arguments);
@@ -41,10 +41,10 @@ struct SentenceFile {
   std::vector<std::string> sentences;
 };
 
-/// Reads a file, or standard input if the path is `-`. Removes white space at the end of lines, as
-/// sacreBLEU does.
+/// Reads a file, or standard input if the path is `-`. Removes white space at the end of lines,
+/// like sacreBLEU.
 ///
-/// throws  DataError as LineReader does, and if the file has no lines.
+/// throws  DataError like LineReader, and if the file has no lines.
 SentenceFile read_sentences(const std::string& path);
 
 /// Reads the reference files.

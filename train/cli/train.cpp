@@ -24,7 +24,7 @@ namespace train_cli {
 namespace {
 
 struct Arguments : RunOptions {
-  bool resume = false;  ///< continue a run
+  bool resume = false;  ///< whether to continue a run
 };
 
 /// Whether a word is section.key=value: it has a dot and no slash before its first `=`.
@@ -108,7 +108,7 @@ int run(Arguments arguments) {
     require_same_command(group, arguments);
     require_run(arguments);
     const int code = arguments.resume ? resume_run(arguments, group) : start_run(arguments, group);
-    group.together([] {});  // wait for all processes
+    group.together([] {});  // waits for all processes
     return code;
   } catch (...) {
     abort_all_at_exit();
@@ -140,7 +140,7 @@ void define(CLI::App& command, Arguments& arguments) {
       command.add_flag("--dry-run", arguments.dry_run,
                        "Check config, data and memory and compute one step; write no files");
   CLI::Option* const profile = command.add_flag(
-      "--profile", arguments.profile, "Print the time spent in each operation at the end");
+      "--profile", arguments.profile, "At the end, print the time spent in each operation");
   CLI::Option* const json =
       command.add_flag("--json", arguments.json, "Print one JSON object per line, for programs");
   command

@@ -35,21 +35,22 @@ namespace translate_cli {
 namespace {
 
 struct Arguments {
-  std::string run;                          ///< a run directory or a checkpoint
-  std::optional<std::size_t> num_best{};    ///< outputs per line; nullopt: only the best text
-  std::optional<std::size_t> beam_size{};   ///< nullopt: value of the run
-  std::optional<double> length_penalty{};   ///< nullopt: value of the run
-  std::size_t min_length = 0;               ///< tokens
-  std::optional<std::size_t> max_length{};  ///< tokens; nullopt: value of the run
-  bool samples = false;                     ///< sample instead of beam search
+  std::string run;                         ///< a run directory or a checkpoint
+  std::optional<std::size_t> num_best{};   ///< outputs per line; nullopt: only the best text
+  std::optional<std::size_t> beam_size{};  ///< nullopt: beam size of the run
+  std::optional<double> length_penalty{};  ///< nullopt: length penalty of the run
+  std::size_t min_length = 0;              ///< minimum number of tokens
+  std::optional<std::size_t>
+      max_length{};      ///< maximum number of tokens; nullopt: maximum of the run
+  bool samples = false;  ///< whether to sample instead of using beam search
   SamplingOptions sampling{};
   bool has_prefixes = false;       ///< lines are source<TAB>prefix
   std::string forbidden, allowed;  ///< paths of files with tokens, or empty
   std::size_t no_repeat_ngram = 0;
-  bool align = false;                          ///< print word alignments
-  std::string align_layer;                     ///< empty: the second to last layer
-  bool interactive = false;                    ///< answer each line before reading the next
-  std::size_t batch_tokens = 2048;             ///< source tokens
+  bool align = false;               ///< whether to print word alignments
+  std::string align_layer;          ///< empty: the second to last layer
+  bool interactive = false;         ///< whether to answer each line before reading the next
+  std::size_t batch_tokens = 2048;  ///< maximum number of source tokens per batch
   std::string on_long_line = long_lines::cut;  ///< one of long_lines
   std::size_t threads = 0;
   bool json = false;
@@ -154,8 +155,8 @@ std::optional<Example> read_with_prefix(const std::string& line, std::size_t num
   }
 }
 
-/// The first constraint that a prefix breaks: "the token `x`, which is forbidden"; empty if it
-/// breaks none.
+/// Describes the first constraint that a prefix violates, such as "the token `x`, which is
+/// forbidden"; empty if the prefix satisfies all constraints.
 std::string broken_constraint(const Sentence& prefix, const SearchOptions& options,
                               const Vocabulary& vocabulary) {
   for (const std::int32_t id : prefix) {
@@ -185,7 +186,7 @@ struct Answer {
   std::vector<WordLink> links{};  ///< empty without --align
 };
 
-/// "0-0 2-1": the source and target word index of each link, in the Pharaoh format.
+/// Formats links in the Pharaoh format, such as "0-0 2-1": pairs of source and target word indices.
 std::string in_pharaoh_format(const std::vector<WordLink>& links) {
   std::vector<std::string> pairs;
   for (const WordLink& link : links) {

@@ -40,11 +40,12 @@ class LogFollower {
  public:
   explicit LogFollower(std::filesystem::path path) : path_(std::move(path)) {}
 
-  /// Skips to the last `count` lines of the log, or to fewer if they exceed its last 64 MiB.
+  /// Skips all lines of the log except the last `count`. Skips more lines if the last `count` lines
+  /// exceed 64 MiB.
   void skip_all_but(std::size_t count) {
     constexpr std::size_t max_bytes = 64 << 20;
     const std::string text = read_end_of_run_file(path_, max_bytes).value_or("");
-    std::size_t begin = text.rfind('\n') + 1;  // 0 without a line feed
+    std::size_t begin = text.rfind('\n') + 1;  // 0 if there is no line feed
     for (; count > 0 && begin > 0; --count) begin = line_before(text, begin);
     std::error_code error;
     const std::uintmax_t size = std::filesystem::file_size(path_, error);
@@ -75,7 +76,7 @@ class LogFollower {
   }
 
  private:
-  /// Start of the line that precedes the line at `begin` > 0.
+  /// The start of the line before the line that starts at `begin` > 0.
   static std::size_t line_before(std::string_view text, std::size_t begin) {
     return begin < 2 ? 0 : text.rfind('\n', begin - 2) + 1;
   }

@@ -21,11 +21,12 @@ namespace tapestry {
 /// A value of an enumeration and its name in a config.
 template <class E>
 struct Named {
-  E value;                ///< the value
-  std::string_view name;  ///< its name
+  E value;
+  std::string_view name;
 };
 
-/// Deduces E from a value: Named{DType::float32, "float32"}. Clang before 17 needs it.
+/// Deduces E from a value: Named{DType::float32, "float32"}. Clang before version 17 needs this
+/// guide.
 template <class E>
 Named(E, std::string_view) -> Named<E>;
 

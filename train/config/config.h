@@ -41,7 +41,7 @@ enum class OnNan {
 /// Format of the gradients that processes of a parallel run exchange, see GradientSum.
 enum class GradientFormat {
   full,     ///< the type of the parameters
-  bfloat16  ///< sums over micro-batches are rounded to bfloat16, even in a run of one process
+  bfloat16  ///< sums over micro-batches are rounded to bfloat16, even in a run with one process
 };
 
 /// Which compiled kernels a process uses, see autograd/instruction_set.h.
@@ -58,8 +58,7 @@ enum class KernelChoice {
 
 /// Options of the training loop.
 struct TrainOptions {
-  /// @{
-  /// The key of this name in the section train, see train/config/fields.cpp.
+  /// @{ Each member is the key of the same name in the section train, see train/config/fields.cpp.
   std::uint64_t seed = 1;
   std::size_t steps = 2000;
   std::size_t epochs = 0;  ///< if not 0, `steps` is unknown until resolve_epochs()
@@ -107,8 +106,8 @@ struct TrainOptions {
 struct DecodingOptions {
   static constexpr std::size_t max_beam_size = 1000;  ///< maximum of beam_size
 
-  /// @{
-  /// The key of this name in the section decoding, see train/config/fields.cpp.
+  /// @{ Each member is the key of the same name in the section decoding, see
+  /// train/config/fields.cpp.
   std::size_t beam_size = 1;
   double length_penalty = 0.6;
   /// @}
@@ -142,8 +141,7 @@ struct StepPercentage {
 struct Config {
   DataOptions data;                    ///< section data
   std::string model_kind = "seq2seq";  ///< key model.kind, name of a Task in train/tasks/
-  /// @{
-  /// The section of this name.
+  /// @{ Each member is the section of the same name.
   TransformerOptions model;
   OptimizerOptions optimizer;
   ScheduleOptions schedule;

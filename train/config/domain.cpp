@@ -88,8 +88,8 @@ bool has_control_character(std::string_view text) {
   return false;
 }
 
-/// The reason why a path or one of its names is too long for a file system; nullopt if the path is
-/// valid.
+/// The error for a path that, as a whole or in one of its names, is too long for a file system;
+/// nullopt if the path is valid.
 std::optional<Diagnostic> find_excess_length(std::string_view text) {
   constexpr std::size_t max_path_bytes = 4000;  // PATH_MAX minus space for the file names of a run
   constexpr std::size_t max_name_bytes = 255;   // NAME_MAX
@@ -198,7 +198,7 @@ std::string to_text(const FileList& value) {
 }
 
 std::string expected(const WholeNumbers& set) {
-  return fmt::format("a list such as [1, 3], each of them {}", expected(set.number));
+  return fmt::format("a list such as [1, 3], where each item is {}", expected(set.number));
 }
 
 Parsed parse(const WholeNumbers& set, std::string_view text) {

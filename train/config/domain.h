@@ -76,8 +76,8 @@ struct Flag {};
 /// Any text, including the empty text.
 struct Text {};
 
-/// The path of a file, or empty for no file. load_config() makes it absolute. As all paths, it must
-/// not begin with `~` or `$NAME`, see find_shell_path().
+/// The path of a file, or empty for no file. load_config() makes it absolute. Like all paths, it
+/// must not begin with `~` or `$NAME`, see find_shell_path().
 struct FilePath {};
 
 /// The paths of files: one path, or a list such as `[a.txt, b.txt]`, or empty for no files.
@@ -155,7 +155,7 @@ class Domain {
   /// The valid words of a OneOf or NumberOrWord; empty for all other domains.
   std::vector<std::string> words() const;
 
-  /// The set.
+  /// The set of valid values.
   const Any& any() const { return set_; }
 
  private:
@@ -166,7 +166,7 @@ class Domain {
 inline constexpr const char* path_pattern = R"(^(?!~|\$[A-Za-z_{]))";
 
 /// The error for a path that begins with `~` or `$NAME`, which a config does not expand; nullopt
-/// for other paths. A file of this name can be written as `./~name`.
+/// for other paths. A file with such a name can be written as `./~name`.
 std::optional<Diagnostic> find_shell_path(std::string_view text);
 
 /// A list in the syntax of Domain::parse(): `["a", "b"]`.
@@ -177,7 +177,7 @@ std::string list_in_words(const std::vector<std::string>& words);
 
 /// Calls f(path) for each path that is not empty in the value of a path domain.
 void for_each_path(FieldValue& value, const std::function<void(std::string&)>& f);
-/// Read-only version.
+/// Read-only version of the function above.
 void for_each_path(const FieldValue& value, const std::function<void(const std::string&)>& f);
 
 }  // namespace tapestry

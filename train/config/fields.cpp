@@ -115,7 +115,7 @@ std::vector<std::string> kind_names(const std::vector<ConfigKind>& kinds) {
   return names;
 }
 
-/// The values of train.best_metric with any kind of model.
+/// The values of train.best_metric that every kind of model allows.
 std::vector<std::string> all_best_metrics() {
   std::vector<std::string> all;
   for (const ConfigKind& kind : model_kinds()) {
@@ -171,7 +171,7 @@ void visit_data(const Section& field, DataOptions& o) {
   field("min_frequency", o.words.min_frequency, at_least(1), never,
         "minimum count of a word in the training text; rarer words become `<unk>`");
   field("max_vocabulary", o.words.max_vocabulary, at_least(0), never,
-        "maximum number of words in the vocabulary of each side, the most frequent ones; 0: all");
+        "maximum number of words in each vocabulary, which keeps the most frequent words; 0: all");
   field("subwords", o.words.subwords.kind, any_of<SubwordKind>(), never,
         "subword tokenization with SentencePiece instead of words or characters: unigram and bpe "
         "train a model on the training text, file loads a model");
@@ -431,7 +431,7 @@ void visit_train(const Section& field, TrainOptions& o) {
   field("tensorboard", o.tensorboard, Flag(), free,
         "writes event files for TensorBoard into the folder `tensorboard` of the run directory");
   field("detect_anomaly", o.detect_anomaly, Flag(), process_setting(free),
-        "checks the result of every operation for NaN and infinity and stops at the first; slow");
+        "checks the result of every operation and stops at the first NaN or infinity; slow");
   field("initialize_from", o.initialize_from, FilePath(), never,
         "pretrained run or checkpoint: loads its parameters with matching names and shapes "
         "(except the head, if the classes differ) and uses its vocabulary; empty: none");

@@ -25,7 +25,7 @@ struct Condition {
 
 /// States whether a key is stored in checkpoints, and whether it may change when a run is resumed.
 struct SavePolicy {
-  // Not explicit, since most keys need only a ChangeRule.
+  // Implicit, since most keys need only a ChangeRule.
   constexpr SavePolicy(ChangeRule rule) : change(rule) {}
 
   ChangeRule change;
@@ -47,7 +47,7 @@ struct Field {
   SavePolicy policy;
   std::string_view meaning;
   Condition condition;
-  bool custom;  ///< whether it is a CustomKey
+  bool custom;  ///< whether the key is a CustomKey
   FieldValue value;
 
   std::string path() const { return std::string(section) + "." + std::string(key); }

@@ -32,7 +32,7 @@ std::string describe_origin(const std::string& path, const Origins& origins) {
   return fmt::format("{}:{}", origin.place.file, origin.place.line);
 }
 
-/// Origin and default, for the comment next to a value.
+/// Formats the origin and the default of a value, for the comment next to the value.
 std::string comment_beside(const ExplainedKey& each) {
   std::string text = each.origin;
   if (each.percent && !each.value.ends_with('%'))

@@ -15,7 +15,7 @@ enum class ChangeRule {
   never             ///< the state would be invalid: shapes, vocabulary, task, seed, data order
 };
 
-/// The description of a key in help, tables, manual pages and shell completion.
+/// The description of a key for help, tables, manual pages and shell completion.
 struct ConfigKey {
   std::string section;        ///< `optimizer`
   std::string key;            ///< `momentum`
@@ -45,7 +45,7 @@ struct ExplainedKey {
   bool in_use;                    ///< false if the chosen kinds do not use the key
 };
 
-/// Every key of a config file with overrides, in file order. Data files need not be named.
+/// Every key of a config file with overrides, in file order. Does not require data files.
 ///
 /// throws  ConfigError like load_config()
 std::vector<ExplainedKey> explain_config(const std::string& path,

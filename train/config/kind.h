@@ -101,7 +101,8 @@ class ConfigCheck {
   ///
   /// origins  where each key was set
   /// errors   receives the errors
-  /// kind     kind of the model; contradictions between keys that it does not use are not reported.
+  /// kind     kind of the model; contradictions between keys that the kind does not use are not
+  /// reported.
   ///          May be null.
   ConfigCheck(const Origins& origins, Diagnostics& errors, const ConfigKind* kind = nullptr)
       : origins_(origins), errors_(errors), kind_(kind) {}
@@ -110,15 +111,15 @@ class ConfigCheck {
   /// nothing if one of the keys has an invalid value, since the intended value is unknown.
   void reject(Keys keys, std::string message, std::string hint) const;
 
-  /// reject() for a file that is not named, unless files_required is false.
+  /// Calls reject() for a data file that is not set, unless files_required is false.
   void reject_missing_file(Keys keys, std::string message, std::string hint) const {
     if (files_required) reject(keys, std::move(message), std::move(hint));
   }
 
-  /// Whether a key was set, also if its value is invalid.
+  /// Whether a key was set, even if its value is invalid.
   bool is_set(std::string_view key) const;
 
-  bool files_required = true;  ///< false to explain a config without its data files
+  bool files_required = true;  ///< false for explaining a config without its data files
 
  private:
   const Origins& origins_;

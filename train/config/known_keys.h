@@ -15,7 +15,8 @@ struct KnownKeys {
   /// The values in the file; missing and invalid keys have their defaults.
   Config config;
   std::set<std::string, std::less<>> given{};  ///< keys with a valid value, `section.key`
-  /// The first line of the first error and the number of further errors; empty without errors.
+  /// The first line of the first error and the number of further errors; empty if there are no
+  /// errors.
   std::string problem{};
 };
 

@@ -36,7 +36,8 @@ Folder working_folder() {
   return error ? Folder() : Folder(std::move(folder));
 }
 
-/// Chooses between train.steps and train.epochs if both are set: the command line has precedence.
+/// If train.steps and train.epochs are both set, uses the key from the command line. Reports an
+/// error if both keys come from the config file or both from the command line.
 void choose_length(Config& config, const Origins& origins, Diagnostics& errors) {
   const auto steps = origins.find("train.steps"), epochs = origins.find("train.epochs");
   if (steps == origins.end() || epochs == origins.end() || config.train.epochs == 0) return;

@@ -186,7 +186,7 @@ TEST_CASE("a folder of checkpoints that cannot be listed is an error") {
 
 TEST_CASE("a save succeeds and returns a problem if old checkpoints cannot be listed") {
   for (const auto& [error, words] : {std::pair(EACCES, "could not list the checkpoints"),
-                                     {ENOMEM, "no memory for a list of the checkpoints"}}) {
+                                     {ENOMEM, "not enough memory to list the checkpoints"}}) {
     UnlistedRun run(error);
     const auto problems = run.unlisted.save(20, snapshot_of(20), {.keep_last = 1});
     REQUIRE(problems.size() == 1);

@@ -181,7 +181,7 @@ TEST_CASE("each check fails for models that lack its property, and reports the p
       {overfit_batch, blind, "loss of 6 examples from ", " in 599 steps, expected less than 0.05"},
       {parameters_have_gradients, forgets_a_parameter, "forgotten has no gradient"},
       {parameters_have_gradients, cuts_a_parameter,
-       "the gradient of cut is at most 0.0e+00, the largest of all is "},
+       "the gradient of cut is at most 0.0e+00, the largest gradient is "},
   };
   for (const auto& row : rows) {
     CAPTURE(row.begin);
@@ -297,7 +297,7 @@ TEST_CASE("checks of independence print the numbers of examples, positions and c
   CHECK(permutation(context).details.starts_with("6 examples in reverse order: logits differ by "));
   context.max_target_length = context.batch.target_length + 1;
   CHECK(padding(context).details.starts_with(
-      "its values do not change the logits; 3 + 1 more columns change the logits by "));
+      "values in the padding do not change the logits; 3 + 1 more columns change the logits by "));
   context.batch = select_rows(context.batch, 0, 2);
   context.causal = false;
   CHECK(causality(context).details.starts_with("d(logits)/d(padding) is exactly 0 (2 examples, "));

@@ -355,7 +355,7 @@ TEST_CASE("diff compares runs without a common checkpoint by their metrics and d
   check_words(
       equal, {"equal up to step 12", "checkpoints: the runs have no checkpoints of the same step"});
   work.write("a/metrics.csv", work.read("a/metrics.csv") + "more\n");
-  CHECK(contains(work.diff("a b"), "metrics.csv differs first"));
+  CHECK(contains(work.diff("a b"), "first difference in metrics.csv"));
   work.write("a/metrics.csv", work.read("b/metrics.csv"));
   work.write("a/events.jsonl", "");
   const Outcome none = work.run("diff a b");
@@ -367,7 +367,7 @@ TEST_CASE("diff names config keys, metrics and parameters of runs with different
   const TwoRuns work;
   work.train("c", "train.seed=5");
   check_words(work.diff("a c"),
-              {"metrics.csv differs first in:\n  4,1,train,", "config: train.seed: 1 and 5\n",
+              {"first difference in metrics.csv:\n  4,1,train,", "config: train.seed: 1 and 5\n",
                "events.jsonl: step 1: ", "\n  parameters/", "more; --all lists them\n",
                "\nfirst difference: step 1, target_embedding.weight\n"});
   CHECK(contains(work.diff("a c --all"), "\n  optimizer/"));

@@ -38,8 +38,8 @@ TEST_CASE(
   CHECK_FALSE(work.has("runs/tiny/report.html"));
   fs::create_directory(work / "folder");
   check_rows(work,
-             {{"report folder", 4, {"folder: holds no checkpoint", "train first"}},
-              {"report runs/tiny folder", 4, {"folder: holds no checkpoint"}},
+             {{"report folder", 4, {"folder: found no checkpoint", "train first"}},
+              {"report runs/tiny folder", 4, {"folder: found no checkpoint"}},
               {"report", 2, {"RUN is required"}},
               {"report runs/tiny --output missing/r.html", 5, {"create the folder missing"}}});
 }

@@ -59,7 +59,7 @@ TEST_CASE("a domain of any kind parses, prints and describes its values") {
        {R"(["a, b", "c\"d\\"])", R"(["[a]"])"},
        FileList(Texts{"a, b", "c\"d\\"})},
       {weights,
-       "a list such as [1, 3], each of them a whole number from 1 to 9",
+       "a list such as [1, 3], where each item is a whole number from 1 to 9",
        {"[1, 9]", "[]"},
        std::vector<std::size_t>{1, 9}},
       {any_of<OptimizerKind>(), "sgd, adam or adamw", {"adamw"}, std::string("adamw")},

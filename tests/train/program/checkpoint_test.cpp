@@ -29,7 +29,7 @@ TEST_CASE("paths that are not runs, and missing runs and checkpoints, are named 
       {"train --resume " + work.checkpoint(12), 4, {": is not a directory"}}};
   for (const std::string command : {"evaluate", "translate", "inspect"}) {
     rows.push_back({command + " nowhere", 4, {"nowhere: cannot be read: No such file"}});
-    rows.push_back({command + " empty", 4, {"empty: holds no checkpoint", "train first"}});
+    rows.push_back({command + " empty", 4, {"empty: found no checkpoint", "train first"}});
   }
   check_rows(work, rows);
 }

@@ -93,8 +93,7 @@ constexpr std::size_t enough = 1200;  // values to draw for one tensor
 
 }  // namespace
 
-TEST_CASE(
-    "initial values of every tensor of every kind of model follow their documented distribution") {
+TEST_CASE("every tensor of every kind of model has its documented initial distribution") {
   const Threads one(1);
   for (const KindCase& kind : kind_cases) {
     CAPTURE(kind.name);
