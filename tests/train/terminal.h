@@ -17,7 +17,7 @@
 
 namespace tapestry::test {
 
-/// Whether the system has no pseudo-terminals, as in a container without /dev/pts. If it has none,
+/// Whether the system has no pseudo-terminals, as in a container without /dev/pts. In this case,
 /// reports that the test is skipped.
 inline bool has_no_terminals() {
   std::error_code ignored;

@@ -10,7 +10,7 @@
 
 namespace tapestry {
 
-/// Exit codes of the program. After signal n the exit code is signal_exit_base + n.
+/// Exit codes of the program.
 enum class ExitCode : int {
   done = 0,           ///< success
   failure = 1,        ///< internal error, or a failed check
@@ -22,7 +22,7 @@ enum class ExitCode : int {
   in_use = 7,         ///< RunDirectoryInUse
   memory = 8,         ///< MemoryError, std::bad_alloc
   peer_failed = 9,    ///< PeerFailure
-  out_of_time = 124,  ///< train.max_time; the exit code of timeout(1)
+  out_of_time = 124,  ///< stopped by train.max_time; equals the exit code of timeout(1)
 };
 
 /// The exit code after signal n is signal_exit_base + n.

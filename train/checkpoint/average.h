@@ -36,7 +36,8 @@ class CheckpointAverage {
  private:
   void require_same_arrays(const ArrayStore& checkpoint, const std::string& group) const;
 
-  std::map<std::string, std::vector<double>> sums_;  ///< by path in the averaged checkpoint
+  std::map<std::string, std::vector<double>>
+      sums_;  ///< sums of values, by path in the averaged checkpoint
   std::vector<std::uint64_t> steps_;
   ArrayStore rest_;  ///< arrays of the last checkpoint, including its parameters
 };

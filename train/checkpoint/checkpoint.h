@@ -51,8 +51,8 @@ struct ShardState {
 /// The sharded state: the optimizer's, and the weight average's if the run has a weight average.
 std::vector<ShardState> shard_states(const RunParts& run);
 
-/// The arrays of a checkpoint of a run. Sharded state is stored as whole arrays whose elements are
-/// 0 where other processes own them.
+/// The arrays of a checkpoint of a run. Sharded state is stored as whole arrays; elements that
+/// other processes own are 0.
 ArrayStore collect_arrays(const RunParts& run);
 
 /// The shape of a tensor as an ArrayShape.

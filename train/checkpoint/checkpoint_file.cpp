@@ -227,7 +227,8 @@ hid_t number_type(ElementType type) {
   return types.at(static_cast<std::size_t>(type));
 }
 
-/// The type of a string of fixed length. An empty string has length 1, since HDF5 has no length 0.
+/// The type of a string of fixed length. An empty string has length 1, since HDF5 does not support
+/// length 0.
 hdf5::Datatype text_type(std::size_t bytes) {
   hdf5::Datatype type(H5Tcopy(H5T_C_S1), "create a string type");
   hdf5::require(H5Tset_size(type.get(), std::max<std::size_t>(bytes, 1)),
@@ -403,7 +404,8 @@ ElementType element_type(const hdf5::Datatype& type, const std::string& path) {
                                  ElementType::int64, ElementType::uint64, ElementType::uint8}) {
     if (H5Tequal(type.get(), number_type(each)) > 0) return each;
   }
-  hdf5::reject(path, "another type", "float32, float64, int32, int64, uint64, uint8 or text");
+  hdf5::reject(path, "an unsupported type",
+               "float32, float64, int32, int64, uint64, uint8 or text");
 }
 
 StoredArray read_array(const hdf5::Object& dataset, const std::string& path) {

@@ -26,11 +26,11 @@ std::optional<std::string> describe_change(const DataFile& file, const DataIdent
   const FileDigest current{.bytes = file.bytes, .digest = file.digest};
   const auto found = before.files.find(file.key);
   if (found == before.files.end()) {
-    return fmt::format("{} ({}): found {}, expected no file, as when the run began",
+    return fmt::format("{} ({}): found {}, expected no file, as at the start of the run",
                        escaped(file.path.native()), file.key, describe(current));
   }
   if (found->second == current) return std::nullopt;
-  return fmt::format("{} ({}): found {}, expected {}, as when the run began",
+  return fmt::format("{} ({}): found {}, expected {}, as at the start of the run",
                      escaped(file.path.native()), file.key, describe(current),
                      describe(found->second));
 }

@@ -117,7 +117,7 @@ CheckResult gradient_accumulation(const CheckContext& context);
 /// clearing the gradients doubles them, up to rounding.
 CheckResult repeated_step(const CheckContext& context);
 
-/// Loss and gradients in float32 agree with those in float64.
+/// Loss and gradients in float32 agree with the float64 results.
 CheckResult precision(const CheckContext& context);
 
 // ---- Learning: learning.cpp.

@@ -40,7 +40,8 @@ constexpr double learning_rate = 1e-3;
 constexpr std::size_t warmup_steps = 50;  ///< deep post-norm models need warmup
 constexpr double clip_norm = 1.0;
 
-/// Trains with Adam and fixed options, since it checks the model, not the configured optimizer.
+/// Trains with Adam and fixed options, since the check tests the model, not the configured
+/// optimizer.
 class OneBatchTrainer {
  public:
   explicit OneBatchTrainer(CheckedModel model)
@@ -81,7 +82,8 @@ std::string inputs_of_label(const Batch& batch, std::size_t row, std::size_t pos
   return causal ? bytes : bytes + std::to_string(position);
 }
 
-/// The lowest mean loss of predictions from inputs(row, position), which are bytes.
+/// The lowest mean loss of predictions from inputs(row, position), which returns the inputs as
+/// bytes.
 template <class Inputs>
 double minimum_loss_of(const Batch& batch, const Inputs& inputs) {
   std::map<std::string, std::map<std::int32_t, std::size_t>> counts_by_inputs;

@@ -87,7 +87,8 @@ std::string expected_tokens(const ReportExample& example) {
   return example.tokens.size() > max_tokens ? text + " ..." : text;
 }
 
-/// "3 of 5 tokens right"; "right class" or "wrong class" if an example has one label.
+/// Formats the number of right labels, such as "3 of 5 tokens right"; "right class" or "wrong
+/// class" for an example with one label.
 std::string count_hits(const ExampleLoss& loss, const Task& task, const Config& config) {
   if (task.traits().one_label_per_example) return loss.hits > 0 ? "right class" : "wrong class";
   return fmt::format("{} of {} {} right", format_count(loss.hits), format_count(loss.labels),

@@ -115,7 +115,7 @@ void print_json(Json json, const char* set_of_examples, const std::vector<ShownE
 /// warning, since the scores have been printed.
 void record_scores(const Arguments& arguments, Json json) try {
   std::error_code ignored;
-  if (!std::filesystem::is_directory(arguments.run, ignored)) return;  // a checkpoint file
+  if (!std::filesystem::is_directory(arguments.run, ignored)) return;  // not a run
   json["overrides"] = arguments.overrides;
   const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   write_file_durably(find_run(arguments.run).path() / evaluation_file_name, text);

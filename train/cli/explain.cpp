@@ -54,7 +54,7 @@ struct Arguments {
   std::size_t threads = 0;
 };
 
-/// A model whose forward and backward pass is shown.
+/// A model whose forward and backward pass are shown.
 struct Subject {
   TrainedModel trained;
   std::string origin;

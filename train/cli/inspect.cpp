@@ -40,7 +40,7 @@ struct Statistics {
   WeightStatistics distribution;  ///< norm, and a histogram of ten intervals
 };
 
-/// values  at least one
+/// values  not empty
 template <class T>
 Statistics statistics(std::span<const T> values) {
   const auto count = static_cast<double>(values.size());

@@ -54,8 +54,9 @@ const AddedCommand& given_command(const CLI::App& program,
                                [&](const AddedCommand& each) { return &each.app == given; });
 }
 
-/// "`schedule.learning_rate=3e-4`" for the option `--lr 3e-4` of a command that takes overrides;
-/// nullopt for other options. `next` is the word after the option.
+/// The override that an unknown option means, such as "`schedule.learning_rate=3e-4`" for `--lr
+/// 3e-4`, if the command accepts overrides; nullopt for other options. `next` is the word after the
+/// option.
 std::optional<std::string> override_meant_by(const CLI::App& command, const std::string& option,
                                              const std::string& next) {
   const auto has_overrides = [](const CLI::Option* each) {

@@ -91,7 +91,7 @@ class PairReader {
   /// Name of the file with the translations or of standard input, for messages.
   std::string name() const { return files_.empty() ? input_name : files_.back().name(); }
 
-  /// Whether next() would return without waiting for another program.
+  /// Whether next() can return without waiting for another program to write.
   bool is_ready() { return !files_.empty() || texts_.back().line_is_ready(); }
 
  private:
@@ -157,7 +157,7 @@ Json json_object(std::size_t line, const Example* pair, const TokenScores& score
   return json;
 }
 
-/// Scores pairs as they are read, and prints a line for each.
+/// Scores pairs as they are read, and prints a line for each pair.
 class PairScorer {
  public:
   /// name  name of the input, for messages

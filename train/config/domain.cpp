@@ -88,7 +88,7 @@ bool has_control_character(std::string_view text) {
   return false;
 }
 
-/// The error for a path that, as a whole or in one of its names, is too long for a file system;
+/// The error for a path that is too long, or contains a name that is too long, for a file system;
 /// nullopt if the path is valid.
 std::optional<Diagnostic> find_excess_length(std::string_view text) {
   constexpr std::size_t max_path_bytes = 4000;  // PATH_MAX minus space for the file names of a run

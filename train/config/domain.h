@@ -80,7 +80,7 @@ struct Text {};
 /// must not begin with `~` or `$NAME`, see find_shell_path().
 struct FilePath {};
 
-/// The paths of files: one path, or a list such as `[a.txt, b.txt]`, or empty for no files.
+/// The paths of files: one path, a list such as `[a.txt, b.txt]`, or empty for no files.
 /// load_config() makes the paths absolute.
 struct FilePaths {};
 

@@ -74,7 +74,7 @@ TEST_CASE("generated corpora never change, so that new versions can resume old r
   }
 }
 
-TEST_CASE("a generated task accepts vocabularies of its words and rejects all others") {
+TEST_CASE("a generated task accepts vocabularies of its words and rejects other vocabularies") {
   DataOptions options = small("copy");
   const Corpus corpus = load_corpus(options);
   const FixedVocabularies fixed = {corpus.source_vocabulary, corpus.target_vocabulary};
@@ -106,7 +106,7 @@ TEST_CASE("a generated task accepts vocabularies of its words and rejects all ot
         {"source vocabulary", "`" + last + "` as entry", "expected `other`"});
 }
 
-TEST_CASE("a codec encodes the decoded lines of a generated corpus to the same ids") {
+TEST_CASE("encoding the decoded lines of a generated corpus gives the original ids") {
   const DataOptions options = small("toy_translation");
   const Corpus corpus = load_corpus(options);
   const TextCodec codec = make_codec(options, corpus.source_vocabulary, corpus.target_vocabulary);

@@ -188,7 +188,7 @@ TEST_CASE("each task makes its network") {
   }
 }
 
-TEST_CASE("the parameter count equals the parameters of the created model, for every task") {
+TEST_CASE("every task computes the number of parameters of its model") {
   for (const std::string& kind : every_kind) {
     CAPTURE(kind);
     CHECK(counted(kind) == small_model(kind).parameters.num_values());
@@ -247,7 +247,7 @@ TEST_CASE("an epoch has batches with the given number of examples or of tokens")
   CHECK(epoch().size() == 4);
   config.train.batch_tokens = 3;
   CHECK(test::contains(test::error_text<DataError>(epoch), "at most 3 (train.batch_tokens)"));
-  // A window of text has no source, and one token less than a sentence.
+  // A window of text has no source, and one token fewer than a sentence.
   config = make_config("language_model", "text");
   config.train.batch_tokens = 4;
   corpus.train = {{.target = {4, 5, 6}}, {.target = {4, 5, 6}}};
@@ -341,7 +341,7 @@ struct Misfit {
 TEST_CASE("the error for an example that is too long names its file and line") {
   const test::TemporaryFolder folder;
   for (const bool pairs : {true, false}) {
-    // Both examples have 5 tokens: with <eos>, or with <bos> and <eos>.
+    // Each example has 5 tokens, including <eos> or, for a single text, <bos> and <eos>.
     const std::string too_long = pairs ? "a b c d\n" : "a b c\n";
     for (const Misfit& each : std::vector<Misfit>{{0, false},
                                                   {2, false},

@@ -157,7 +157,7 @@ void poison_newest(const Workplace& work) {
   write_checkpoint(work / fmt::format("{}/checkpoints/step-{:08}.h5", run_dir, step), poisoned);
 }
 
-TEST_CASE("train.detect_anomaly is a setting of the resumed process") {
+TEST_CASE("a resumed run uses the train.detect_anomaly of its new process") {
   const std::string found_by_operation = "a value is not finite, expected";
   const std::string found_by_loss = "the loss is ";
   const std::string detect = "train.detect_anomaly=true";
