@@ -28,8 +28,9 @@ enum class ExitCode : int {
 /// The exit code after signal n is signal_exit_base + n.
 inline constexpr int signal_exit_base = 128;
 
+/// The meaning of an exit code, for users.
 struct ExitCodeMeaning {
-  ExitCode code;
+  ExitCode code;             ///< the exit code
   std::string_view meaning;  ///< its line in `--help`
 };
 

@@ -35,14 +35,13 @@ namespace translate_cli {
 namespace {
 
 struct Arguments {
-  std::string run;                         ///< a run directory or a checkpoint
-  std::optional<std::size_t> num_best{};   ///< outputs per line; nullopt: only the best text
-  std::optional<std::size_t> beam_size{};  ///< nullopt: beam size of the run
-  std::optional<double> length_penalty{};  ///< nullopt: length penalty of the run
-  std::size_t min_length = 0;              ///< minimum number of tokens
-  std::optional<std::size_t>
-      max_length{};      ///< maximum number of tokens; nullopt: maximum of the run
-  bool samples = false;  ///< whether to sample instead of using beam search
+  std::string run;                          ///< a run directory or a checkpoint
+  std::optional<std::size_t> num_best{};    ///< outputs per line; nullopt: only the best text
+  std::optional<std::size_t> beam_size{};   ///< nullopt: beam size of the run
+  std::optional<double> length_penalty{};   ///< nullopt: length penalty of the run
+  std::size_t min_length = 0;               ///< minimum number of tokens
+  std::optional<std::size_t> max_length{};  ///< maximum; nullopt: value of the run
+  bool samples = false;                     ///< whether to sample instead of using beam search
   SamplingOptions sampling{};
   bool has_prefixes = false;       ///< lines are source<TAB>prefix
   std::string forbidden, allowed;  ///< paths of files with tokens, or empty

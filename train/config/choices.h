@@ -21,8 +21,8 @@ namespace tapestry {
 /// A value of an enumeration and its name in a config.
 template <class E>
 struct Named {
-  E value;
-  std::string_view name;
+  E value;                ///< the value
+  std::string_view name;  ///< its name in a config
 };
 
 /// Deduces E from a value: Named{DType::float32, "float32"}. Clang before version 17 needs this

@@ -28,8 +28,7 @@ CustomModelOptions options(const std::string& kind) {
   return {.kind = kind, .like = "language_model", .make_network = language_model};
 }
 
-TEST_CASE(
-    "a custom model has the keys, data and command of the kind that its option `like` names") {
+TEST_CASE("a custom model has the keys, data and command of the kind in its option `like`") {
   CustomModelOptions masked = options("mine");
   masked.like = "masked_language_model";
   const CustomModel model(masked);
