@@ -28,10 +28,10 @@ struct CheckedModel {
   std::vector<NamedTensor> parameters;
 
   std::function<TokenVectors(const NetworkInput& input, const Mode& mode)> embed;
-  /// (rows, labels per row, width). Reads only the lengths of the tokens in `input`.
+  /// Returns (rows, labels per row, width). Reads only the lengths of the tokens in `input`.
   std::function<Tensor(const TokenVectors& vectors, const NetworkInput& input, const Mode& mode)>
       features;
-  /// (rows, labels per row, vocabulary or classes).
+  /// Returns (rows, labels per row, vocabulary or classes).
   std::function<Tensor(const Tensor& features)> logits;
   /// The training loss, a scalar.
   std::function<Tensor(const Tensor& features, const Ids& labels,

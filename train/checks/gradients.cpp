@@ -74,8 +74,7 @@ class TrainingStep {
   Tensor token_weights_;
   CrossEntropyOptions loss_;
   Mode mode_;
-  TokenVectors offsets_;  // zeros added to the token vectors, whose gradients equal the gradients
-                          // of the offsets token vectors
+  TokenVectors offsets_;  // zeros added to the token vectors, see tensors()
 };
 
 using Json = nlohmann::ordered_json;  // writes non-finite values as null

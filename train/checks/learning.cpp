@@ -138,7 +138,8 @@ double minimum_loss_of_read_tokens(const CheckContext& context) {
   return reads_nothing ? std::numeric_limits<double>::infinity() : minimum;
 }
 
-/// Why a correct model may not reach a loss below the limit; empty if it should.
+/// Why even a correct model may not reach a loss below the limit; empty if every correct model
+/// should.
 std::string capacity_limit(const CheckContext& context, double loss) {
   if (!context.learning_limit.empty()) return context.learning_limit;
   std::size_t values = 0;
@@ -158,7 +159,7 @@ std::string capacity_limit(const CheckContext& context, double loss) {
 
 // ---- Gradients of all parameters.
 
-/// Threshold relative to the largest gradient. Smaller gradients count as rounding errors of 0.
+/// Threshold relative to the largest gradient. Smaller gradients are treated as 0.
 constexpr double zero_gradient = 1e-13;
 
 double max_magnitude(const std::vector<double>& gradient) {

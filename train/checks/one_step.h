@@ -60,7 +60,8 @@ struct GradientDistance {
 GradientDistance max_distance(const CheckedModel& model, const StepValues& a, const StepValues& b);
 
 /// The gradient of one position's weighted logits with respect to each token vector: the maximum
-/// magnitude for each token, (rows, length). Empty if the model has no source or no target.
+/// magnitude for each token, (rows, length). `source` is empty if the model has no source, `target`
+/// if it has no target.
 struct Influence {
   std::vector<double> source, target;
 };

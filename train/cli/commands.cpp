@@ -27,7 +27,7 @@
 
 namespace tapestry {
 
-// Each command is defined in cli/NAME.cpp; all_commands() orders them.
+// Each command is defined in cli/NAME.cpp; all_commands() determines their order.
 extern const Command train_command, plan_command, evaluate_command, score_command, generate_command,
     gradcheck_command, check_command, attention_command, explain_command, inspect_command,
     report_command, runs_command, watch_command, diff_command, replay_command, errors_command,

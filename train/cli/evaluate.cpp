@@ -75,7 +75,8 @@ void print_text(const TrainedModel& trained, const ModelOrigin& origin,
   }
 }
 
-/// Omits the perplexity of labels and classes, since it adds no information to the loss.
+/// Converts the scores of a set to JSON. Omits the perplexity of labels and classes, since it adds
+/// no information to the loss.
 Json to_json(const SetScores& set, const Task& task) {
   Json json = {
       {"examples", set.scores.sentences}, {"labels", set.scores.tokens}, {"loss", set.scores.loss}};

@@ -153,7 +153,7 @@ std::vector<std::int32_t> target_classes(const std::string& target, const Vocabu
   return classes;
 }
 
-/// A source whose target is the greedy output of the model.
+/// A source with the greedy output of the model as its target.
 LabelledInput with_greedy_target(const Subject& subject, const Task& task, Example example) {
   Config greedy = subject.trained.config;
   greedy.decoding.beam_size = 1;
@@ -168,7 +168,7 @@ LabelledInput with_greedy_target(const Subject& subject, const Task& task, Examp
                           "of the source (change it with --target)"};
 }
 
-/// A source whose target is --target, or the greedy output of the model.
+/// A source with --target or the greedy output of the model as its target.
 LabelledInput labelled_pair(const Subject& subject, const Task& task, Example example,
                             const Target& target) {
   if (!target) return with_greedy_target(subject, task, std::move(example));

@@ -114,7 +114,7 @@ void add_summary(Json& json, const ArrayStore& snapshot, const std::string& path
 
 // ---- Checkpoints.
 
-/// A checkpoint in the list of a run.
+/// A row in the list of a run's checkpoints.
 struct ListedCheckpoint {
   std::uint64_t step;
   std::filesystem::path path;

@@ -41,8 +41,8 @@ std::vector<std::string> kinds_that_decode();
 void require_kind(const TrainedModel& trained, const std::vector<std::string>& kinds,
                   std::string_view command);
 
-/// The config of a trained model with other data files or decoding options. Data files are replaced
-/// if they have moved or if the model is applied to other data.
+/// The config of a trained model with other data files or decoding options. Overrides of data files
+/// name files that have moved, or other data for the model.
 ///
 /// path       names the model in errors
 /// overrides  data.KEY=FILE, decoding.KEY=VALUE; relative paths are resolved against the working

@@ -41,7 +41,7 @@ std::optional<Limit> find_directory_limit(const RunDirectory& directory) try {
                .change = "choose another train.run_dir, or resume the run with --resume"};
 }
 
-/// Makes the checks of `train`, and plans the run that `train` would start. If `train` would reject
+/// Runs the checks of `train`, and plans the run that `train` would start. If `train` would reject
 /// the run directory, the error is the first limit of the plan.
 RunPlan make_plan(const Arguments& arguments) {
   Config config = load_new_config(arguments.config, arguments.overrides);

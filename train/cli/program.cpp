@@ -35,7 +35,7 @@ std::string program_footer() {
                             fmt::format("{} + n", signal_exit_base));
 }
 
-/// The version in help: "tapestry 1.0", or "NAME, with tapestry 1.0" for an embedding program.
+/// The output of --version: "tapestry 1.0", or "NAME, with tapestry 1.0" for an embedding program.
 std::string version_line() {
   const std::string library = fmt::format("tapestry {}", program_version);
   if (program_name() == "tapestry") return library;

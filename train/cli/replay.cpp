@@ -107,7 +107,7 @@ std::optional<KeyChange> parse_change(std::uint64_t step, std::string_view event
                    .after = std::string(event.substr(middle + arrow.size()))};
 }
 
-/// Sets a key to a value of a history, as YAML text.
+/// Sets a key to a value from the history of a run. The value is YAML text.
 void set_key(Config& config, const std::string& key, const std::string& value) {
   Diagnostics errors;
   const std::size_t dot = key.find('.');
@@ -118,15 +118,15 @@ void set_key(Config& config, const std::string& key, const std::string& value) {
   errors.throw_if_any();
 }
 
-/// Whether an event in a history only describes an effect that the replay reproduces anyway.
+/// Whether the replay itself causes the effect that an event in the history describes.
 bool is_replayed(std::string_view event) {
   return event.ends_with("which is skipped") || event == "the optimizer state is reset" ||
          event == "continues with the first batch of an epoch";
 }
 
-/// The changes of keys that the config of the start does not include, in order. If the replay
-/// starts from the initial values, returns all changes. Warns about other changes, which make the
-/// replay differ from the run.
+/// The changes of keys that the config of the start does not include, in the order of the run. If
+/// the replay starts from the initial values, returns all changes. Warns about other changes, which
+/// make the replay differ from the run.
 std::vector<KeyChange> find_changes(const Start& start, std::uint64_t step) {
   std::vector<KeyChange> changes;
   const std::string all = saved_history(start.newest);

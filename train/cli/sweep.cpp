@@ -46,8 +46,8 @@ void reject_run_dir(const std::vector<std::string>& overrides) {
   }
 }
 
-/// Rejects a folder that is neither new, nor empty, nor the folder of a sweep: a sweep writes
-/// reports and runs into it.
+/// Requires a new folder, an empty folder or the folder of a sweep, since a sweep writes reports
+/// and runs into it.
 void require_sweep_folder(const std::string& folder) {
   namespace fs = std::filesystem;
   std::error_code ignored;

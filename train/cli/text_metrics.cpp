@@ -20,7 +20,7 @@
 
 namespace tapestry {
 
-/// The names in sacreBLEU.
+/// The names of smoothing methods in sacreBLEU.
 template <>
 inline constexpr std::array choices_of<BleuSmoothing>{
     Named{BleuSmoothing::exponential, "exp"}, Named{BleuSmoothing::floor, "floor"},

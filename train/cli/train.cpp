@@ -82,8 +82,9 @@ std::string config_text(const Arguments& arguments) {
   return text;
 }
 
-/// Requires that all processes have the same program version, options and config, so that all of
-/// them call start_run() or all call resume_run(), which compare the other settings.
+/// Requires that all processes have the same program version, options and config, so that either
+/// all processes call start_run() or all call resume_run(). These functions compare the other
+/// settings.
 void require_same_command(ProcessGroup& group, const Arguments& arguments) {
   group.require_equal(
       "program", [] { return std::string(program_version); }, ExitCode::usage);

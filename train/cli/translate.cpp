@@ -86,7 +86,7 @@ std::vector<bool> forbidden_tokens(const Arguments& arguments, const Vocabulary&
   return tokens;
 }
 
-/// The given options that constrain outputs: "--forbid, --min-length 3".
+/// Lists the given options that constrain outputs, such as "--forbid, --min-length 3".
 std::string constraints(const Arguments& arguments) {
   std::vector<std::string> given;
   if (arguments.has_prefixes) given.emplace_back("--prefix");

@@ -37,7 +37,7 @@ struct Diagnostic {
 /// hint. A long source line is shortened to the part around the position.
 std::string to_string(const Diagnostic& error);
 
-/// The error of a text that is not in a set of values: `expected a whole number >= 1, found "x"`.
+/// The error for a text that is not in a set of values: `expected a whole number >= 1, found "x"`.
 Diagnostic not_in(const std::string& expected, std::string_view text, std::string hint = {});
 
 /// All errors of a config, sorted by line; errors in overrides come last. what() contains all

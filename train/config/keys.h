@@ -27,7 +27,7 @@ struct ConfigKey {
   std::vector<std::string> choices;  ///< valid words; empty if values are numbers or any text
   bool is_path;                      ///< whether the value is a path of data
 
-  /// `optimizer.momentum`
+  /// The path of the key, such as `optimizer.momentum`.
   std::string path() const { return section + "." + key; }
 };
 
@@ -52,8 +52,8 @@ std::vector<ExplainedKey> explain_config(const std::string& path,
                                          const std::vector<std::string>& overrides);
 
 /// The keys as the text of a config file. load_config() of the file returns the same config. The
-/// comment above each key has its meaning and valid values. The comment next to the key has the
-/// origin of its value, and the default if the value differs. Unused keys are commented out.
+/// comment above each key states its meaning and valid values. The comment next to the key states
+/// the origin of its value, and the default if the value differs. Unused keys are commented out.
 std::string to_yaml(const std::vector<ExplainedKey>& keys);
 
 /// A JSON Schema (draft 7) of config files, for completion and validation in editors: all sections

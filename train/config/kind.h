@@ -49,7 +49,7 @@ class CustomKey {
         meaning_(std::move(meaning)),
         rule_(rule) {}
 
-  /// "section.key"
+  /// The path of the key, "section.key".
   const std::string& path() const { return path_; }
   /// The part of path() before the dot.
   std::string_view section() const;
