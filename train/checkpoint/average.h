@@ -42,9 +42,10 @@ class CheckpointAverage {
   ArrayStore rest_;  ///< arrays of the last checkpoint, including its parameters
 };
 
-/// Reads the average at the end of a run (train.average_last). Its train/best_loss is the average's
-/// value of train.best_metric, or infinity without validation. Returns nullopt if the average is
-/// missing, or belongs to a different run or step, for example because the run was continued.
+/// Reads the average that a run wrote at its end (train.average_last). Its train/best_loss is the
+/// average's value of train.best_metric, or infinity without validation. Returns nullopt if the
+/// average is missing, or belongs to a different run or step, for example because the run was
+/// continued.
 ///
 /// step    step of the newest checkpoint of the run
 /// throws  CheckpointError if the file cannot be used.

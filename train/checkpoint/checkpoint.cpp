@@ -403,7 +403,7 @@ Config saved_config(const ArrayStore& arrays) {
           fmt::format("{}: model.kind `{}` is unknown to this program", arrays.origin(), *kind),
           "use the program that wrote the run");
     }
-    // Omits the hint of the config error. It addresses the author of a config, but another program
+    // Omits the hint of the config error, since it is for authors of configs, but another program
     // or version wrote this config.
     std::vector<Diagnostic> problems = error.diagnostics();
     for (Diagnostic& problem : problems) problem.hint.clear();

@@ -59,8 +59,8 @@ void warn_about(const std::string& damage) {
   warn(fmt::format("{}; another checkpoint of the run is used", damage));
 }
 
-/// Returns the average from the end of the run if it is better than the best checkpoint or if no
-/// checkpoint was validated; otherwise nullopt.
+/// Returns the average of the run's last checkpoints if it is better than the best checkpoint or if
+/// no checkpoint was validated; otherwise nullopt.
 ///
 /// best  best value of train.best_metric over the checkpoints; infinity without a validation
 std::optional<ArrayStore> better_average(const RunDirectory& directory,

@@ -45,10 +45,10 @@ struct OpenedCheckpoint {
   std::string choice;  ///< see ModelOrigin
 };
 
-/// Opens a checkpoint file, or the best checkpoint of a run. For a run, prefers the average from
-/// its end (train.average_last) if it is better than the best checkpoint, and opens the newest
-/// checkpoint if no best checkpoint is recorded. Skips unusable checkpoints of a run and prints a
-/// warning to standard error.
+/// Opens a checkpoint file, or the best checkpoint of a run. For a run, prefers the average of its
+/// last checkpoints (train.average_last) if it is better than the best checkpoint, and opens the
+/// newest checkpoint if no best checkpoint is recorded. Skips unusable checkpoints of a run and
+/// prints a warning to standard error.
 ///
 /// run     path of a checkpoint file, a run directory or its folder of checkpoints
 /// throws  CheckpointError if no checkpoint is found or it cannot be used.
