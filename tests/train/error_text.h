@@ -5,7 +5,7 @@
 
 namespace tapestry::test {
 
-/// "what\nhint: hint" of the error of type E that the action throws.
+/// Runs the action and returns "what\nhint: hint" of the error of type E that it throws.
 template <class E>
 std::string error_text(const auto& action) {
   try {

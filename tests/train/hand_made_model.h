@@ -15,7 +15,7 @@
 /// Models whose parameters are set by hand, so that their outputs are known.
 namespace tapestry::test {
 
-/// A model of the kind that `kind`, a value of model.kind, names.
+/// Creates a model; `kind` is a value of model.kind.
 inline Model make_model(const std::string& kind, const TransformerOptions& options,
                         const NetworkSizes& sizes, DType dtype, std::uint64_t seed) {
   Config config;
@@ -24,9 +24,10 @@ inline Model make_model(const std::string& kind, const TransformerOptions& optio
   return Model(network_maker(config, sizes), dtype, seed);
 }
 
-inline constexpr std::size_t hand_made_vocabulary = 10;  ///< <pad>, <unk>, <bos>, <eos>, 4 to 9
+inline constexpr std::size_t hand_made_vocabulary =
+    10;  ///< <pad>, <unk>, <bos>, <eos> and the tokens 4 to 9
 
-/// One layer on either side, one head, a dimension for each token, learned positions.
+/// One encoder layer, one decoder layer, one head, one dimension per token, learned positions.
 inline TransformerOptions hand_made_options(std::size_t max_length) {
   return {.d_model = hand_made_vocabulary,
           .num_heads = 1,
@@ -52,7 +53,7 @@ inline void silence(Model& model) {
   }
 }
 
-/// Gives these scores to the tokens at every position.
+/// A model that gives these scores to the tokens at every position.
 inline Model model_with_scores(const std::vector<double>& scores, std::size_t max_length = 16) {
   Model model = make_model("seq2seq", hand_made_options(max_length),
                            {hand_made_vocabulary, scores.size()}, DType::float64, 1);
@@ -61,11 +62,12 @@ inline Model model_with_scores(const std::vector<double>& scores, std::size_t ma
   return model;
 }
 
-/// Says "4 5 <eos>", or only <eos> if the source has a 9; a source must have no 8.
+/// A model whose output is "4 5 <eos>", or only <eos> if the source contains 9. A source must not
+/// contain 8.
 ///
-/// Embeddings are one-hot and the decoder hands them on, so the score of a token is read off at the
-/// dimension of the one before it. Cross attention, which is even, adds the mean of the source: the
-/// difference between dimensions 9 and 8 is 0 unless the source has a 9.
+/// Embeddings are one-hot and the decoder preserves them, so the score of a token depends on the
+/// dimension of the previous token. Cross-attention is uniform and adds the mean of the source: the
+/// difference between dimensions 9 and 8 is 0 unless the source contains 9.
 inline Model model_that_stops_at_9() {
   constexpr std::size_t n = hand_made_vocabulary;
   Model model = make_model("seq2seq", hand_made_options(16), {n, n}, DType::float64, 1);

@@ -11,8 +11,8 @@
 #include "tests/train/program.h"
 #include "train/tasks/task.h"
 
-/// One description of each kind of model, with the configs and data that the tests of every kind
-/// use. Tests ask the task for the properties of a kind, such as whether it predicts classes.
+/// Descriptions of all kinds of models, with the configs and data that tests use. Tests get the
+/// properties of a kind, such as whether it predicts classes, from its task.
 namespace tapestry::test {
 
 // ---- Properties of a kind of model, from its task.
@@ -40,7 +40,8 @@ inline bool predicts_classes(std::string_view model_kind) {
 
 // ---- Configs and data.
 
-/// The contents of small training files that a model learns, badly, within milliseconds.
+/// The contents of small training files. Training on them takes milliseconds and gives a poor
+/// model.
 struct KindFiles {
   static std::string text() {
     std::string lines;
@@ -78,8 +79,8 @@ struct KindFiles {
 
 /// A config of KindWorkplace.
 struct KindConfig {
-  std::string name;      ///< of the config, NAME.yaml, and of its run, runs/NAME
-  std::string examples;  ///< what train says of the data
+  std::string name;      ///< name of the config NAME.yaml and of its run runs/NAME
+  std::string examples;  ///< text that train prints about the data
   std::size_t held_out;  ///< number of examples of the validation set
   std::string data;      ///< the section data
   std::string model;     ///< keys of the section model that differ between the configs
@@ -87,16 +88,16 @@ struct KindConfig {
   std::string lines{};   ///< content of the data file
 };
 
-/// A kind of model and what it is tested with.
+/// A kind of model with the configs and data of its tests.
 struct KindCase {
   ModelKind kind;
-  std::vector<std::string> tasks;     ///< its values of data.task; the first if one is enough
+  std::vector<std::string> tasks;     ///< its values of data.task; most tests use only the first
   std::string data;                   ///< the section data of a config whose files are not read
-  std::vector<KindConfig> configs{};  ///< for tests of commands of the program
+  std::vector<KindConfig> configs{};  ///< configs for tests of the program's commands
   std::string name = model_kind_name(kind);  ///< the value of model.kind
 };
 
-/// All kinds. Tests fail if a value of model.kind, or one of its values of data.task, is missing.
+/// All kinds of models. Tests fail if a value of model.kind or one of its tasks is missing.
 inline const std::vector<KindCase> kind_cases = {
     {.kind = ModelKind::seq2seq,
      .tasks = {"copy", "reverse", "sort", "toy_translation", "parallel_text"},
@@ -173,8 +174,8 @@ inline const std::vector<KindConfig> kind_configs = [] {
   return configs;
 }();
 
-/// A workplace with the files and a tiny config of each kind of model. Each trains, badly,
-/// within milliseconds.
+/// A workplace with data files and a tiny config for each kind of model. Training takes
+/// milliseconds and gives a poor model.
 struct KindWorkplace : TinyWorkplace {
   KindWorkplace() {
     for (const KindCase& kind : kind_cases) {

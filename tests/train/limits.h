@@ -11,8 +11,8 @@
 
 namespace tapestry::test {
 
-/// While it is alive, this process and those that it starts have another limit of the system, such
-/// as RLIMIT_FSIZE.
+/// Sets a system limit, such as RLIMIT_FSIZE, for this process and the processes that it starts.
+/// The destructor restores the previous limit.
 class ResourceLimit {
  public:
   ResourceLimit(__rlimit_resource resource, rlim_t value) : resource_(resource) {
@@ -33,8 +33,9 @@ class ResourceLimit {
   bool is_set_ = false;
 };
 
-/// A limit on address space; or what this process has already, for threads of other tests, and what
-/// it needs to start another. Under the sanitizers, which need terabytes of it, there is no limit.
+/// Limits the address space to `bytes`, but at least to the space that this process already uses,
+/// including the threads of other tests, plus the space to start another process. Sets no limit
+/// with sanitizers, which need terabytes of address space.
 inline ResourceLimit limit_memory(std::size_t bytes) {
 #if !defined(TAPESTRY_ASAN) && !defined(TAPESTRY_TSAN)
   constexpr std::size_t to_start_a_process = std::size_t{16} << 20;
@@ -48,8 +49,8 @@ inline ResourceLimit limit_memory(std::size_t bytes) {
 #endif
 }
 
-/// Processor time of the child processes that have ended, in seconds. Unlike time on the clock it
-/// says little about what else the machine does.
+/// Processor time of the child processes that have ended, in seconds. Unlike elapsed time, it
+/// hardly depends on other programs.
 inline double child_seconds() {
   rusage usage{};
   ::getrusage(RUSAGE_CHILDREN, &usage);

@@ -8,10 +8,10 @@
 #include "autograd/ops/elementwise.h"
 #include "layers/model.h"
 
-/// Networks with a loss other than cross entropy, as a program with custom models may have.
+/// Networks with a custom loss instead of cross entropy.
 namespace tapestry::test {
 
-/// A loss, given the network without it.
+/// Computes a custom loss with the methods of the wrapped network.
 using OwnLoss = std::function<Loss(const Network& network, const Tensor& features,
                                    const Ids& labels, const CrossEntropyOptions& options)>;
 
@@ -40,7 +40,7 @@ class NetworkWithLoss : public Network {
   OwnLoss loss_;
 };
 
-/// The networks of `make` with this loss.
+/// Gives each network that `make` creates this loss.
 inline MakeNetwork with_loss(MakeNetwork make, OwnLoss loss) {
   return [make = std::move(make), loss = std::move(loss)](const Scope& scope) {
     return std::make_unique<NetworkWithLoss>(make(scope), loss);

@@ -15,7 +15,7 @@
 /// Reads the files of a run.
 namespace tapestry::test {
 
-/// The lines of the events.jsonl of a run directory that have this event.
+/// The lines of events.jsonl in a run directory that have the given event.
 inline std::string event_lines(const std::filesystem::path& run, const std::string& event) {
   std::string found;
   for (const std::string& line : split_lines(read_text(run / events_file_name))) {
@@ -27,7 +27,7 @@ inline std::string event_lines(const std::filesystem::path& run, const std::stri
 /// Values by step.
 using Points = std::map<std::uint64_t, double>;
 
-/// The points of metrics.csv in a run directory by split and name of the column, except the columns
+/// The points of metrics.csv in a run directory by split and column name, excluding the columns
 /// before the first score.
 inline std::map<std::string, std::map<std::string, Points>> metrics_of(
     const std::filesystem::path& run) {

@@ -7,7 +7,7 @@
 
 #include "tests/train/kinds.h"
 
-/// `tapestry explain`. Contents of traces and pages: tests/train/report.
+/// Tests `tapestry explain`; tests/train/report tests the contents of traces and pages.
 namespace tapestry {
 namespace {
 
@@ -109,7 +109,7 @@ TEST_CASE("explain shows every kind of model, with initial or trained values") {
   }
 }
 
-TEST_CASE("explain writes the page to the path of report, or to --output") {
+TEST_CASE("explain writes its page to the run directory, the working folder or --output") {
   const ExplainWorkplace work;
   work.out("train classes.yaml");
   CHECK(contains(work.run("explain runs/classes 'a fine day'").out, "runs/classes/explain.html: "));
@@ -125,7 +125,7 @@ TEST_CASE("explain writes the page to the path of report, or to --output") {
                  {"none/here.html: could not open its folder", "create the folder none"});
 }
 
-TEST_CASE("explain uses the labels of --target, or else the model's own output") {
+TEST_CASE("explain uses the labels of --target, or by default the output of the model") {
   const ExplainWorkplace work;
   work.out("train pairs.yaml --quiet");
   const Json own = work.json("runs/pairs 'c a b'");
@@ -200,7 +200,7 @@ TEST_CASE("explain shows a formula, queries, keys and values for every variant o
   }
 }
 
-TEST_CASE("each step of explain has one row per token of the encoder or of the decoder") {
+TEST_CASE("each step of explain has one row per encoder or decoder token") {
   const ExplainWorkplace work;
   const Json data = work.json("pairs.yaml 'c a b' --target 'a b c' model.tie_embeddings=all");
   std::size_t checked = 0;
@@ -231,7 +231,7 @@ TEST_CASE("each step of explain has one row per token of the encoder or of the d
         images["steps"]);
 }
 
-TEST_CASE("explain rejects inputs and targets that do not fit, and writes nothing") {
+TEST_CASE("explain rejects unsuitable inputs and targets, and writes no file") {
   const auto row = [](const std::string& arguments, const Words& words, int code = 2) {
     return test::CommandRow{"explain " + arguments, code, words};
   };

@@ -9,7 +9,7 @@
 #include "train/inference/sampler.h"
 #include "train/models/trained_model.h"
 
-/// `tapestry generate`.
+/// Tests `tapestry generate`.
 namespace tapestry {
 namespace {
 
@@ -18,7 +18,8 @@ using test::contains;
 using test::KindWorkplace;
 using test::Outcome;
 
-/// A workplace with a language model of characters in runs/language and of words in runs/words.
+/// A workplace with a character language model in runs/language and a word language model in
+/// runs/words.
 struct GenerateWorkplace : KindWorkplace {
   GenerateWorkplace() {
     out("train language.yaml");
@@ -85,7 +86,7 @@ TEST_CASE("generate prints the prompt unchanged, and warns about unknown charact
   CHECK(contains(done.err, "warning: 2 of the 5 tokens of the prompt are not in the vocabulary"));
 }
 
-/// The text that the sampler generates for a prompt, as `generate` prints it.
+/// The text that the sampler generates for a prompt, in the output format of `generate`.
 std::string sampled(const TrainedModel& trained, std::vector<std::int32_t> begin,
                     const std::string& prompt, std::size_t count, const SamplingOptions& options) {
   std::vector<std::int32_t> text = trained.codec.encode_target(prompt);

@@ -18,7 +18,7 @@
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/parameter_file.h"
 
-/// `tapestry inspect`.
+/// Tests `tapestry inspect`.
 namespace tapestry {
 namespace {
 
@@ -46,7 +46,7 @@ TEST_CASE("inspect lists arrays, numbers and the config") {
                           "\nparameters/encoder.layers.0.ff.linear1.weight float32 (32, 16) mean ",
                           "\nconfig:\ndata:\n task: copy\n"});
 
-  // The expected mean, deviation and norm, and a histogram of ten intervals, one digit each.
+  // The expected mean, deviation, norm, and histogram of ten intervals with one digit per interval.
   const auto values = snapshot.get<float>("parameters/encoder.norm.weight");
   const auto n = static_cast<double>(values.size());
   double mean = 0.0, variance = 0.0, squares = 0.0;
@@ -70,7 +70,7 @@ TEST_CASE("inspect lists arrays, numbers and the config") {
                              mean, std::sqrt(variance), std::sqrt(squares), low, histogram, high)));
 }
 
-TEST_CASE("inspect --json has every array, the texts and the blocks of the model") {
+TEST_CASE("inspect --json prints every array, the texts and the blocks of the model") {
   const TrainedWorkplace work;
   const json listed = json::parse(work.run("inspect runs/tiny --json").out);
   const std::string text = work.run("inspect runs/tiny").out;
@@ -119,7 +119,7 @@ TEST_CASE("inspect --json has every array, the texts and the blocks of the model
   CHECK(in_blocks == parameters);
 }
 
-TEST_CASE("inspect of a run lists its checkpoints with size and validation loss") {
+TEST_CASE("inspect lists the checkpoints of a run with their sizes and validation losses") {
   const TrainedWorkplace work;
   const json listed = json::parse(work.run("inspect runs/tiny --json").out);
   std::set<std::uint64_t> steps;
@@ -147,7 +147,7 @@ TEST_CASE("inspect of a run lists its checkpoints with size and validation loss"
   CHECK(of_file.at("checkpoints").empty());
 }
 
-TEST_CASE("inspect lists the parameters of a file that save_parameters has written") {
+TEST_CASE("inspect lists the parameters of a file written by save_parameters") {
   const TinyWorkplace work;
   Parameters parameters(DType::float32, 1);
   const Linear layer(Scope(parameters) / "head", 3, 2);

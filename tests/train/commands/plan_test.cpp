@@ -81,7 +81,7 @@ TEST_CASE("a plan takes epochs, processes and the pretrained model of the run in
   CHECK(work.contents() == before);
 }
 
-TEST_CASE("a plan lists a warm-up longer than the run under its limits, for every way to set it") {
+TEST_CASE("a plan lists a warm-up longer than the run as a limit, whichever keys cause it") {
   const TinyWorkplace work;
   for (const std::string way :
        {"schedule.warmup_steps=13", "train.epochs=2 schedule.warmup_steps=13", "train.steps=3",

@@ -14,7 +14,7 @@
 #include "tests/train/program.h"
 #include "train/checkpoint/checkpoint_file.h"
 
-/// `tapestry replay` and `tapestry diff`.
+/// Tests `tapestry replay` and `tapestry diff`.
 namespace tapestry {
 namespace {
 
@@ -24,7 +24,7 @@ using test::contains;
 using test::Outcome;
 using test::TrainedWorkplace;
 
-/// Replays a step of a run; reads and deletes its output.
+/// Replays a step of a run. Reads the output file, then deletes it.
 ArrayStore replayed(const test::Workplace& work, const std::string& step, Outcome& done,
                     const std::string& run = "runs/tiny") {
   const auto before = work.contents();
@@ -68,7 +68,7 @@ TEST_CASE("a replayed step gives the weights of the next checkpoint, bit for bit
   CHECK(step.get_scalar<double>("train/clip_factor") == Approx(std::min(1.0, 1.0 / norm)));
 }
 
-TEST_CASE("the file of a replay has the batches, and the output and gradient of each operation") {
+TEST_CASE("a replay file contains the batches, and the output and gradient of each operation") {
   const TrainedWorkplace work;
   Outcome done;
   const ArrayStore step = replayed(work, "7", done);
@@ -130,7 +130,7 @@ TEST_CASE("steps that the run skipped because of non-finite values are skipped a
   REQUIRE(work.run("train tiny.yaml train.run_dir=nan train.batch_size=1 train.on_nan=skip "
                    "train.max_nan_steps=100 train.steps=4 train.save_every=100 train.keep_last=100")
               .code == 0);
-  // From here on, steps with the last symbol of the source overflow.
+  // After step 4, steps whose source contains the last symbol overflow.
   ArrayStore poisoned = read_checkpoint(work / work.checkpoint(4, "nan"));
   const auto bytes = poisoned.mutable_bytes("parameters/source_embedding.weight");
   constexpr float huge = 3e38F;
@@ -157,8 +157,8 @@ TEST_CASE("steps that the run skipped because of non-finite values are skipped a
   CHECK(contains(done.out, "; not finite: the weights are unchanged\n"));
 }
 
-/// A workplace with the run `kept`, whose config changes after steps 12 and 16, and which keeps all
-/// checkpoints.
+/// A workplace with the run `kept`. The run keeps all checkpoints, and its config changes after
+/// steps 12 and 16.
 struct ChangedRun : TrainedWorkplace {
   ChangedRun() {
     out("train tiny.yaml train.run_dir=kept train.keep_last=100 train.save_every=4 "
@@ -178,7 +178,7 @@ struct ChangedRun : TrainedWorkplace {
 };
 
 TEST_CASE("a replay computes each step with the config that the run had at that step") {
-  // from  the checkpoint that a replay starts from; 0: the initial values
+  // from  the step of the checkpoint that a replay starts from; 0: the initial values
   for (const std::uint64_t from : {0, 4, 12, 16}) {
     CAPTURE(from);
     const ChangedRun work;
@@ -200,7 +200,7 @@ TEST_CASE("a replay computes each step with the config that the run had at that 
 TEST_CASE("a replay whose weights differ from the recorded digests ends with exit code 1") {
   const ChangedRun work;
   work.keep(4);
-  // The newest checkpoint gets a history with a wrong value.
+  // Writes a wrong value into the history of the newest checkpoint.
   const ArrayStore last = read_checkpoint(work / work.checkpoint(20, "kept"));
   const std::string history = last.get_text("train/history");
   REQUIRE(contains(history, "train.batch_size: 4 -> 8"));
@@ -310,7 +310,7 @@ TEST_CASE("diff and replay name the step and tensor of a one-bit change between 
   CHECK(exact.ends_with("\nfirst difference: step 9, output.bias\n"));
   CHECK_FALSE(contains(exact, "has changed after"));
 
-  // A replay tells whether config and data reproduce the run. They do not reproduce b.
+  // A replay shows whether the config and data reproduce the run. Run b is not reproducible.
   const Outcome good = work.run("replay a --step 10 --output a.h5");
   CHECK_MESSAGE(good.code == 0, good.err);
   const Outcome bad = work.run("replay b --step 10 --output b.h5");
@@ -332,7 +332,8 @@ TEST_CASE("diff and replay name the step and tensor of a one-bit change between 
                                  "\nhint: train both runs with train.digest_every=1 "});
 }
 
-TEST_CASE("with digests of some steps, diff prints the range of steps of the first difference") {
+TEST_CASE(
+    "if only some steps have digests, diff prints the range of steps with the first difference") {
   const TwoRuns work;
   for (const std::string run : {"a", "b"}) {
     work.train(run, "train.digest_every=3 train.save_every=12 --fresh");
@@ -371,7 +372,8 @@ TEST_CASE("diff names config keys, metrics and parameters of runs with different
                "events.jsonl: step 1: ", "\n  parameters/", "more; --all lists them\n",
                "\nfirst difference: step 1, target_embedding.weight\n"});
   CHECK(contains(work.diff("a c --all"), "\n  optimizer/"));
-  // Checkpoints of step 1 differ too. The digests name the first tensor in the order of the model.
+  // The checkpoints of step 1 also differ. The digests name the first tensor in the order of the
+  // model.
   for (const std::string run : {"e", "f"}) {
     work.train(run, "train.save_every=1 train.keep_last=12 train.seed=" + std::to_string(run[0]));
   }

@@ -6,7 +6,7 @@
 
 #include "tests/train/kinds.h"
 
-/// `tapestry report`, `runs` and `watch`. Contents of pages: tests/train/report.
+/// Tests `tapestry report`, `runs` and `watch`; tests/train/report tests the contents of pages.
 namespace tapestry {
 namespace {
 
@@ -16,7 +16,8 @@ using test::contains;
 using test::TrainedWorkplace;
 
 TEST_CASE(
-    "report writes into the directory of one run; for several runs, into the working folder") {
+    "the report of one run is written to its directory, and of several runs to the working "
+    "folder") {
   const TrainedWorkplace work;
   CHECK(work.run("report runs/tiny").out.starts_with("runs/tiny/report.html: 0."));
   const std::string page = work.read("runs/tiny/report.html");
@@ -44,8 +45,7 @@ TEST_CASE(
               {"report runs/tiny --output missing/r.html", 5, {"create the folder missing"}}});
 }
 
-TEST_CASE(
-    "--output accepts only new files, with --force existing files, but never files of a run") {
+TEST_CASE("--output accepts new files, and existing files with --force, but never files of a run") {
   const TrainedWorkplace work;
   REQUIRE(::mkfifo((work / "pipe").c_str(), 0600) == 0);
   fs::create_symlink("nothing", work / "link");

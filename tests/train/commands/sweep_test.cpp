@@ -11,7 +11,7 @@
 #include "tests/train/kinds.h"
 #include "train/checkpoint/run_lock.h"
 
-/// `tapestry sweep`.
+/// Tests `tapestry sweep`.
 namespace tapestry {
 namespace {
 
@@ -34,7 +34,7 @@ const std::string halving =
     "sweep tiny.yaml schedule.learning_rate=1e-5,1e-4,1e-3,1e-2 train.steps=16 "
     "train.validate_every=4 --halving 2 ";
 
-TEST_CASE("a sweep trains a run for each combination and names the best mean over seeds") {
+TEST_CASE("a sweep trains a run for each combination and prints the best mean over seeds") {
   const SweepWorkplace work;
   check_words(work.out(seeds + "schedule.learning_rate=0.01,0.02 train.steps=8"),
               {"run-01  train.seed=1  schedule.learning_rate=0.01  step 8: best loss ",
@@ -82,7 +82,7 @@ TEST_CASE("a sweep continues its unfinished runs, and can be extended") {
   REQUIRE(work.run(sweep + "3").code == 0);
   CHECK(work.table() == before);
   CHECK(written() == time);
-  // Process settings may differ.
+  // The number of threads and the kernels may change.
   const std::string kernels(compiled_kernels().front());  // a config cannot name the set "native"
   work.out(sweep + "3 train.threads=2 train.kernels=" + (kernels == "native" ? "auto" : kernels));
   CHECK(work.table() == before);
@@ -92,7 +92,7 @@ TEST_CASE("a sweep continues its unfinished runs, and can be extended") {
   CHECK(contains(work.table(), "\nrun-04,4,finished,12,"));
 }
 
-TEST_CASE("runs of another sweep in the folder fail and are not changed") {
+TEST_CASE("existing runs of another sweep fail and remain unchanged") {
   const SweepWorkplace work;
   work.out(seeds);
   const auto before = work.read(work.of_run("run-01", "metrics.csv"));
@@ -107,7 +107,7 @@ TEST_CASE("runs of another sweep in the folder fail and are not changed") {
   CHECK(work.run(seeds).code == 2);
 }
 
-TEST_CASE("a run fails and is not counted if its folder has a run of another config") {
+TEST_CASE("a run fails and is not counted if its folder contains a run with a different config") {
   const SweepWorkplace work;
   const auto exchange = [&](const std::string& a, const std::string& b) {
     fs::rename(work / "runs/tiny-sweep" / a, work / "t");
@@ -124,7 +124,7 @@ TEST_CASE("a run fails and is not counted if its folder has a run of another con
   work.out(halving);
   CHECK_FALSE(contains(work.table(), "failed"));
 
-  // A link to another run fails. So do two exchanged runs whose configs differ only in keys that
+  // A link to another run fails, and so do two swapped runs whose configs differ only in keys that
   // may change on resume.
   fs::remove_all(work / "runs/tiny-sweep");
   work.out(seeds);

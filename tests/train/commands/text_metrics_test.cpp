@@ -4,7 +4,8 @@
 
 #include "tests/train/program.h"
 
-/// `tapestry bleu` and `tapestry compare`. Golden scores: tests/data/metrics/golden_test.cpp.
+/// Tests `tapestry bleu` and `tapestry compare`; tests/data/metrics/golden_test.cpp has golden
+/// scores.
 namespace tapestry {
 namespace {
 
@@ -21,7 +22,8 @@ struct Translations : test::Workplace {
   }
 };
 
-TEST_CASE("bleu prints the lines of sacreBLEU, with its options in score and signature") {
+TEST_CASE(
+    "bleu prints the same lines as sacreBLEU, and options change the score and the signature") {
   const Translations work;
   const std::string usual = work.out("bleu a --reference ref");
   CHECK(usual ==

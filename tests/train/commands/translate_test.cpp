@@ -16,7 +16,7 @@
 #include "tests/train/program.h"
 #include "train/checkpoint/checkpoint_file.h"
 
-/// `tapestry translate` and `tapestry score`. Beam search itself is tested in inference/.
+/// Tests `tapestry translate` and `tapestry score`; tests/train/inference tests beam search.
 namespace tapestry {
 namespace {
 
@@ -71,7 +71,7 @@ const std::string input = "a b\nc\n\nd a b c\ne e\n";
 
 // ---- Lines
 
-TEST_CASE("lines of mixed lengths keep their order, even over several windows") {
+TEST_CASE("lines of mixed lengths keep their order, even across several windows") {
   const TranslateWorkplace work;
   const std::vector<std::string> sources{"a b c d", "e", "", "c a", "b b b", "d e a b c"};
   std::vector<std::string> answers;
@@ -207,8 +207,7 @@ TEST_CASE("translations respect constraints on length, prefix, tokens and n-gram
   }
 }
 
-TEST_CASE(
-    "a line without an output that meets the constraints is named and has no log-probability") {
+TEST_CASE("if no output meets the constraints, the line is named and has no log-probability") {
   const TranslateWorkplace work;
   // The vocabulary has fewer than 7 words.
   const std::string command =
@@ -376,7 +375,9 @@ TEST_CASE("score and translate print the same log-probabilities") {
   CHECK(number_after("perplexity ") == Approx(std::exp(-total / tokens)).epsilon(1e-4));
 }
 
-TEST_CASE("score rejects unequal files and lines without a tab after scoring the preceding pairs") {
+TEST_CASE(
+    "score rejects files of unequal length and lines without a tab after scoring the preceding "
+    "pairs") {
   const TranslateWorkplace work;
   work.write("in", "a b\nc\na\n");
   work.write("out", "a b\n");
@@ -394,7 +395,7 @@ TEST_CASE("score rejects unequal files and lines without a tab after scoring the
                     {"score runs/tiny in pipe", 3, {"pipe: found a pipe"}}});
 }
 
-TEST_CASE("score skips pairs that are too long, or ends with --long-lines stop") {
+TEST_CASE("score skips pairs that are too long, or rejects them with --long-lines stop") {
   const TranslateWorkplace work;
   const std::string too_long = "a\ta b c d e a b c d\n", huge(std::size_t{3} << 20, 'a');
   for (const std::string& line : {too_long, huge + "\tb\n"}) {

@@ -14,14 +14,14 @@
 /// Helpers for tables of invalid configs.
 namespace tapestry::test {
 
-/// Expected error.
+/// An expected error of a config.
 struct ExpectedError {
   std::string place;               ///< "x:2:3", or only a name for an error without a line
   std::string underlined{};        ///< the text marked by the caret and tildes
   std::vector<std::string> words;  ///< parts of the message or hint
 };
 
-/// The errors of a config with the name x.
+/// The errors of a config named x.
 inline std::vector<Diagnostic> config_errors(const std::string& text,
                                              const std::vector<std::string>& overrides = {}) {
   try {
@@ -32,7 +32,7 @@ inline std::vector<Diagnostic> config_errors(const std::string& text,
   return {};
 }
 
-/// Checks that the errors are the expected ones and that each has a hint.
+/// Checks that the errors match `expected` and that each error has a hint.
 inline void check_errors(const std::vector<Diagnostic>& errors,
                          const std::vector<ExpectedError>& expected) {
   REQUIRE(errors.size() == expected.size());

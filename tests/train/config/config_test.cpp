@@ -102,7 +102,7 @@ const std::vector<Wrong> wrong_configs = {
       {"x:3:3", "dropout", {"found nothing"}},
       {"x:4:9", "", {"expected pre or post, found a list", "write one value"}},
       {"x:5:14", "", {"found a map", "write one value"}}}},
-    // Several errors at once, in the order of lines.
+    // Several errors, in the order of their lines.
     {"model:\n  d_modl: 64\n  num_heads: 0\n  norm: pre\n  norm: post\ndata:\n  min_length: 9\n"
      "  max_length: 3\n",
      {{"x:2:3", "", {"d_modl"}},

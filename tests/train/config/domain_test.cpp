@@ -31,7 +31,7 @@ TEST_CASE("a domain of any kind parses, prints and describes its values") {
   const struct {
     Domain domain;
     std::string expected;
-    Texts texts;         ///< accepted and printed unchanged
+    Texts texts;         ///< texts that are accepted and printed unchanged
     FieldValue first{};  ///< the value of the first text
   } rows[] = {
       {at_least(0), "a whole number >= 0", {"0", "64", most}, std::uint64_t{0}},

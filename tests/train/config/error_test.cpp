@@ -22,7 +22,7 @@ TEST_CASE("an error is printed with its line, a caret under its characters and a
         "did you mean `d_model`?"},
        "configs/copy.yaml:12:3: unknown key `d_modl` in `model`\n    d_modl: 64\n    ^~~~~~\n"
        "hint: did you mean `d_model`?"},
-      // Without a line or a hint.
+      // Errors without a line or a hint.
       {{{.file = "x.yaml"}, "is empty", ""}, "x.yaml: is empty"},
       // Characters of several bytes.
       {{{"x", 1, 5, 2, "ä: ü\U0001F600z"}, "m", ""}, "x:1:5: m\n    ä: ü\U0001F600z\n        ^~"},

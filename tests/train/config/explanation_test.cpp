@@ -91,7 +91,7 @@ void check_round_trip(const std::string& path, const std::vector<std::string>& o
 
 }  // namespace
 
-TEST_CASE("config explain prints a config for every shipped config, also without data files") {
+TEST_CASE("config explain prints a config for every shipped config, even without data files") {
   for (const auto& file : std::filesystem::directory_iterator(test::source_folder() / "configs")) {
     if (file.path().extension() != ".yaml") continue;
     CAPTURE(file.path().string());

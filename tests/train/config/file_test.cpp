@@ -69,7 +69,8 @@ TEST_CASE("unreadable or too large files, folders and pipes are rejected without
   CHECK(rejection(folder.write("full.yaml", std::string(max_config_size, '\n'))) == "accepted");
 }
 
-TEST_CASE("paths in a config are relative to its folder, in overrides to the working directory") {
+TEST_CASE(
+    "paths are relative to the folder of the config, or to the working directory in overrides") {
   const test::TemporaryFolder folder;
   const std::string path = folder.write("mine.yaml",
                                         "data:\n"
@@ -86,7 +87,7 @@ TEST_CASE("paths in a config are relative to its folder, in overrides to the wor
   CHECK(config.data.pairs.test_source.empty());
 }
 
-TEST_CASE("relative paths in a config are relative to data.folder of the config or an override") {
+TEST_CASE("data.folder, in a config or an override, is the base of relative paths in the config") {
   const test::TemporaryFolder folder;
   const std::string files =
       "  task: parallel_text\n"
@@ -112,7 +113,7 @@ TEST_CASE("relative paths in a config are relative to data.folder of the config 
         (folder.path() / "train.de").string());
 }
 
-TEST_CASE("changing data.folder moves the paths of a run's data files in the old folder") {
+TEST_CASE("changing data.folder moves the data paths of a run from the old to the new folder") {
   const std::string stored =
       "data:\n"
       "  task: parallel_text\n"

@@ -206,7 +206,7 @@ const std::vector<std::string> consistent = {
     cosine + ", warmup_steps: 50, decay_steps: 51}",
     cosine + ", warmup_steps: 1999}",
     cosine + ", min_learning_rate: 0.001}",
-    // With epochs, the number of steps is not known before the data.
+    // With epochs, the number of steps is unknown until the data are read.
     cosine + ", warmup_steps: 20000}\ntrain: {epochs: 3}",
     cosine + ", warmup_steps: 10%, decay_steps: 50}\ntrain: {epochs: 3}",
     "train: {steps: 5, epochs: 0}",

@@ -31,8 +31,7 @@ TEST_CASE("a percentage refers to the last value of train.steps, including overr
   CHECK_FALSE(describe_percentages(Config()).has_value());
 }
 
-TEST_CASE(
-    "percentages are rounded to whole steps, to 0 only for the warm-up of a cosine schedule") {
+TEST_CASE("percentages are rounded to whole steps, and only a cosine warm-up may be rounded to 0") {
   const auto warmup = [](const std::string& kind, const std::string& percent,
                          const std::string& steps) {
     return with_schedule("kind: " + kind + ", warmup_steps: " + percent, {"train.steps=" + steps})
@@ -65,7 +64,7 @@ TEST_CASE("only step counts may be percentages") {
   CHECK_THROWS_AS(with_schedule("kind: cosine", {"train.batch_size=5%"}), ConfigError);
 }
 
-TEST_CASE("a resumed run keeps step counts from percentages in its file unless overridden") {
+TEST_CASE("a resumed run keeps the step counts of percentages in its config unless overridden") {
   const Config before = with_schedule("kind: cosine, warmup_steps: 5%, decay_steps: 100%");
   const auto kept = [&](const std::vector<std::string>& overrides,
                         const std::vector<std::string>& allowed = {}) {
@@ -78,7 +77,7 @@ TEST_CASE("a resumed run keeps step counts from percentages in its file unless o
   CHECK(kept({"train.steps=4000"}).step_percentages.empty());
   CHECK(kept({"train.steps=4000"}, {"schedule.decay_steps"}).schedule.decay_steps == 4000);
   CHECK(kept({"train.steps=4000", "schedule.warmup_steps=5%"}).schedule.warmup_steps == 200);
-  // The percentages of a different kind of schedule are resolved again.
+  // If the kind of schedule changes, its percentages are resolved again.
   Config other = with_schedule("kind: inverse_sqrt, warmup_steps: 10%");
   keep_resolved_percentages(other, before, {"schedule.kind"});
   CHECK(other.schedule.warmup_steps == 200);
@@ -104,7 +103,7 @@ TEST_CASE("the number of steps is the number of batches divided by train.accumul
   CHECK(steps_of(parsed("steps: 17"), 3) == 17);
 }
 
-TEST_CASE("a resumed run does the remaining steps of its epochs") {
+TEST_CASE("a resumed run trains the remaining steps of its epochs") {
   CHECK(steps_of(parsed("epochs: 3"), 3, 5, {.epoch = 1, .batch = 2}) == 9);
   CHECK(steps_of(parsed("epochs: 3"), 3, 4, {.epoch = 2, .batch = 0}) == 7);  // a new batch size
   CHECK(steps_of(parsed("epochs: 1"), 3, 5, {.epoch = 1, .batch = 2}) == 5);  // finished

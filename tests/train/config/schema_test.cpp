@@ -72,8 +72,8 @@ bool has_type(const Json& value, const std::string& type) {
          (type == "object" && value.is_object());
 }
 
-/// Whether a value is valid according to a schema. Knows the keywords that config_schema() uses and
-/// reports others.
+/// Whether a value is valid according to a schema. Supports only the keywords that config_schema()
+/// uses; any other keyword fails the test.
 bool accepts(const Json& schema, const Json& value) {
   static const std::set<std::string> words = split(
       "$schema title type additionalProperties patternProperties properties enum minimum maximum "

@@ -64,7 +64,7 @@ TEST_CASE("the closest candidate is suggested, or the first if several are equal
   CHECK(closest(too_long, std::vector{too_long}) == std::nullopt);
 }
 
-TEST_CASE("key names of other programs are recognized in any case and with dashes") {
+TEST_CASE("key names of other programs are recognized in upper or lower case and with dashes") {
   CHECK(keys_meant_by("lr") == Paths{"schedule.learning_rate"});
   CHECK(keys_meant_by("LR") == Paths{"schedule.learning_rate"});
   CHECK(keys_meant_by("hidden-size") == Paths{"model.d_model"});
@@ -73,7 +73,7 @@ TEST_CASE("key names of other programs are recognized in any case and with dashe
   CHECK(keys_meant_by("").empty());
 }
 
-TEST_CASE("a key in several sections is suggested for each, the most likely first") {
+TEST_CASE("a key that several sections have is suggested for each section, the most likely first") {
   CHECK(keys_meant_by("seed") == Paths{"train.seed", "data.seed"});
   CHECK(keys_meant_by("kind") == Paths{"model.kind", "optimizer.kind", "schedule.kind"});
   CHECK(keys_meant_by("dropout") == Paths{"model.dropout"});
@@ -112,7 +112,7 @@ TEST_CASE("the hint for a key name of another program is the key of this program
   CHECK(hint("train:\n  batch: 8\n") == "did you mean `batch_size`?");
 }
 
-TEST_CASE("the hint for a mistake in a config names what to write") {
+TEST_CASE("the hint for a mistake in a config says what to write") {
   const std::string odd = "\xC2\xA0", hidden = "\xE2\x80\x8B", minus = "\xE2\x88\x92";
   const struct {
     std::string yaml, hint;
@@ -172,12 +172,12 @@ TEST_CASE("the hint for a mistake in a config names what to write") {
         "remove it: training runs on the CPU, with train.threads threads");
 }
 
-TEST_CASE("an unknown key of a large section is answered with a command, not with all keys") {
+TEST_CASE("the hint for an unknown key of a large section names a command instead of all keys") {
   CHECK(test::contains(hint("train: {flavour: 3}\n"), "config explain CONFIG` lists the keys"));
   CHECK(test::contains(hint("schedule: {flavour: 3}\n"), "has the keys kind"));
 }
 
-TEST_CASE("characters that are invisible or look like others are named by code point") {
+TEST_CASE("invisible characters and look-alikes are named by code point") {
   const auto message = [](const std::string& yaml) {
     return test::config_errors(yaml, {}).front().message;
   };
@@ -195,7 +195,7 @@ TEST_CASE("characters that are invisible or look like others are named by code p
   CHECK_FALSE(test::contains(message("model: {d_model: \xC3\xA9}\n"), "U+"));
 }
 
-TEST_CASE("paths that begin with a shell's home or variable are rejected in every key") {
+TEST_CASE("paths that begin with ~ or a shell variable are rejected for every key") {
   for (const std::string key :
        {"data: {task: text, train_text", "data: {folder", "data: {task: images, train_images",
         "train: {run_dir", "train: {initialize_from"}) {
@@ -215,7 +215,7 @@ TEST_CASE("paths that begin with a shell's home or variable are rejected in ever
   }
 }
 
-TEST_CASE("the closest name of a folder is suggested for a missing path") {
+TEST_CASE("the closest name in the folder is suggested for a missing path") {
   const test::TemporaryFolder folder;
   for (const char* name : {"train.en", "seq", "copy.yaml"}) folder.write(name, "");
   CHECK(closest_path(folder / "sq") == (folder / "seq").string());

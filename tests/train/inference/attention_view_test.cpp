@@ -52,7 +52,7 @@ TEST_CASE("columns and margin are as wide as their escaped tokens, and at least 
             0) == "\nx, head 0\n     \\x1B\n\\x1B  100\n");
 }
 
-TEST_CASE("each head of the range has a table, layer by layer") {
+TEST_CASE("each selected head has a table, in the order of the layers") {
   LayerAttention other = two_heads();
   other.layer = "decoder.layers.1.cross_attn";
   const std::string tables =

@@ -84,7 +84,7 @@ TEST_CASE("scores are the log-probabilities of a forward pass, with length norma
 }
 
 TEST_CASE("a beam as wide as the number of hypotheses finds the most likely outputs") {
-  // Outputs of up to 3 of <unk> and the tokens 4 and 5: 1 + 3 + 9, and 27 that are cut.
+  // All outputs of up to 3 of the tokens <unk>, 4 and 5: 1 + 3 + 9 end with <eos>, and 27 are cut.
   for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
     const Model model = random_model(seed, 6);
     const Sentence source{4, 5};
@@ -104,7 +104,7 @@ TEST_CASE("a beam as wide as the number of hypotheses finds the most likely outp
   }
 }
 
-TEST_CASE("the bits of an output depend only on its source, not on its batch") {
+TEST_CASE("outputs are bit-identical in any batch") {
   const Model model = random_model(7);
   const Sentences reversed(sources.rbegin(), sources.rend());
   Sentences many;
@@ -229,7 +229,7 @@ TEST_CASE("logits that are NaN or infinite end a search with the log-probability
     const Model model = model_with_scores(scores);
     CHECK(decode(*model.network, test::random_model_positions, {{4}}, {.beam_size = 2}) ==
           Sentences{{}});
-    // If all logits are NaN, the first ids are the most likely ones; <eos> is one of them.
+    // If all logits are NaN, the lowest ids, including <eos>, count as the most likely.
     for (const std::size_t beam : {1, 4, 6}) {
       for (const std::size_t no_repeat : {0, 1}) {
         const auto found = search_outputs(*model.network, test::random_model_positions,
@@ -243,7 +243,7 @@ TEST_CASE("logits that are NaN or infinite end a search with the log-probability
   }
 }
 
-TEST_CASE("<pad> and <bos> are in no output, however likely") {
+TEST_CASE("outputs never contain <pad> or <bos>, however likely they are") {
   std::vector<double> scores(hand_made_vocabulary, 0.0);
   scores[pad_id] = scores[bos_id] = 9.0;
   scores[unk_id] = 3.0;
@@ -356,7 +356,8 @@ TEST_CASE("greedy outputs end with <eos> or at the maximum length of source and 
   CHECK_THROWS_AS(greedy(always(7, 4), {{4, 5, 6, 7}}, 1), ShapeError);
   std::vector<double> equal = preferring(8);
   equal[6] = 1.0;
-  CHECK(greedy(model_with_scores(equal), {{4}}, 2) == Sentences{{6, 6}});  // the lower id
+  CHECK(greedy(model_with_scores(equal), {{4}}, 2) ==
+        Sentences{{6, 6}});  // equal scores: the lower id
 }
 
 }  // namespace tapestry

@@ -85,7 +85,7 @@ TEST_CASE("max_length does not cut a prefix, and a prefix that leaves no room is
       std::invalid_argument);
 }
 
-TEST_CASE("a prefix is kept against all constraints, which hold after it") {
+TEST_CASE("a prefix may violate the constraints, which apply only to the tokens after it") {
   std::vector<double> scores(hand_made_vocabulary, 0.0);
   scores[5] = 3.0;
   scores[6] = 2.0;
@@ -181,7 +181,7 @@ TEST_CASE("no sequence of n tokens occurs twice") {
   CHECK(output(3) == Sentence{5, 5, 5, 6, 5, 5});
 }
 
-TEST_CASE("batches have no more source tokens than batch_tokens, with padding") {
+TEST_CASE("batches have at most batch_tokens source tokens, including padding") {
   /// Records the sizes of the batches of sources.
   class Recording : public test::WithoutDecoder {
    public:

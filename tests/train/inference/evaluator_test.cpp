@@ -28,7 +28,8 @@ Model model_with_known_odds() {
   return test::model_with_scores(scores);
 }
 
-TEST_CASE("loss, perplexity and token accuracy are means over tokens with <eos>, without padding") {
+TEST_CASE(
+    "loss, perplexity and token accuracy are means over tokens, including <eos> but not padding") {
   // 4 4 <eos>: log 2 + log 2 + log 4; 5 <eos>: log 8 + log 4; together 9 log 2 for 5 tokens. Only
   // the two 4s are the most likely tokens.
   const Scores scores =
@@ -72,7 +73,7 @@ TEST_CASE("classes are scored once per example, and the most likely class is ret
   }
 }
 
-TEST_CASE("the classes of examples are in the order of the examples, regardless of the batches") {
+TEST_CASE("classes are returned in the order of the examples, regardless of the batches") {
   const Model model = test::make_model(
       "classifier",
       {.d_model = 8, .num_heads = 2, .num_encoder_layers = 1, .d_ff = 8, .max_length = 8},
@@ -128,7 +129,7 @@ TEST_CASE("a callback receives the predictions of every batch in the order of it
 }
 
 TEST_CASE("the accuracy of a sample is computed on evenly spaced examples of the set") {
-  // The model predicts only token 4. A sample of two of the five pairs has the pairs 0 and 2.
+  // The model predicts only token 4. A sample of two of the five pairs contains pairs 0 and 2.
   const std::vector<Example> pairs = {
       {{5}, {4, 4, 4}}, {{5}, {6}}, {{5, 5, 5}, {4}}, {{5}, {6}}, {{5}, {6}}};
   const Model model = model_with_known_odds();

@@ -76,7 +76,7 @@ TEST_CASE("the score of a pair depends only on the pair, bit for bit") {
   CHECK(score_pairs(*model.network, {}).empty());
 }
 
-TEST_CASE("batches of pairs have at most the given tokens, with padding") {
+TEST_CASE("batches of pairs have at most the given number of tokens, including padding") {
   // Source and target tokens with <eos>: 4 + 3, 2 + 1, 1 + 6, 7 + 8.
   using Batches = std::vector<std::vector<std::size_t>>;
   CHECK(pair_batches(pairs, 1) == Batches{{3}, {0}, {2}, {1}});
@@ -97,7 +97,7 @@ TEST_CASE("layers of cross-attention are named in the order of the decoder") {
                   std::invalid_argument);
 }
 
-TEST_CASE("a token is aligned with the source token of the highest mean attention over heads") {
+TEST_CASE("a token is aligned with the source token with the highest mean attention over heads") {
   const Model model = random_model(2);
   std::vector<std::vector<std::size_t>> of_layers;
   for (const std::string& layer : cross_attention_layers(*model.network)) {
@@ -132,7 +132,7 @@ TEST_CASE("a token is aligned with the source token of the highest mean attentio
   CHECK(of_layers[0] != of_layers[1]);
 }
 
-TEST_CASE("words begin with a piece that begins with a space") {
+TEST_CASE("a word begins at each piece that begins with a space") {
   const std::vector<std::string> text = {"the dog plays", "the dogs play", "a cat plays a game",
                                          "games are played"};
   const Vocabulary subwords(

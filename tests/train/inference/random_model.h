@@ -43,8 +43,8 @@ inline Model random_model(std::uint64_t seed, std::size_t vocabulary = hand_made
 inline const std::vector<Sentence> some_sources{{4, 5, 6, 7, 8},   {9}, {7, 8, 4}, {}, {6, 6},
                                                 {5, 9, 9, 4, 4, 7}};
 
-/// Whether values of a sentence from batches of different sizes are equal: in every bit, except
-/// with OpenBLAS, whose rounding of a row depends on the number of rows.
+/// Whether two values of a sentence from batches of different sizes are bit-identical, or nearly
+/// equal with OpenBLAS, whose rounding of a row depends on the number of rows.
 inline bool same_in_any_batch(double a, double b) {
   const double rounding = matmul_in_use() == Matmul::openblas ? 1e-12 : 0.0;
   return std::abs(a - b) <= rounding * std::abs(a);
@@ -74,7 +74,7 @@ inline double log_probability(const Model& model, const Sentence& source, const 
   return sum;
 }
 
-/// All outputs of up to `max_length` of these tokens, the most likely first.
+/// All outputs of up to `max_length` of the given tokens, the most likely first.
 inline std::vector<Hypothesis> all_outputs(const Model& model, const Sentence& source,
                                            const Sentence& tokens, std::size_t max_length) {
   std::vector<Hypothesis> all;

@@ -25,7 +25,7 @@ using Line = std::vector<std::int32_t>;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 const double nearly_one = std::nextafter(1.0, 0.0);
 
-/// Tokens 0 to 3 with probabilities 0.1, 0.4, 0.2 and 0.3: by rank 1, 3, 2, 0.
+/// Tokens 0 to 3 with probabilities 0.1, 0.4, 0.2 and 0.3. In descending order: 1, 3, 2, 0.
 std::vector<double> scores() {
   return {std::log(0.1), std::log(0.4), std::log(0.2), std::log(0.3)};
 }
@@ -46,7 +46,8 @@ Model random_model() {
                                   .max_length = 6},
                                  {.source = 11, .target = 11}, DType::float64, 3);
   Tensor weight = model.parameters.find("output.weight")->tensor;
-  for (double& value : weight.mutable_values<double>()) value *= 3.0;  // uneven odds
+  for (double& value : weight.mutable_values<double>())
+    value *= 3.0;  // makes the probabilities uneven
   return model;
 }
 
@@ -72,12 +73,12 @@ TEST_CASE("a number in [0, 1) draws a token by cumulative probability, in descen
 }
 
 TEST_CASE("the temperature divides the scores") {
-  // Squares: 0.16, 0.09, 0.04 and 0.01 of 0.30.
+  // Squares of the probabilities: 0.16, 0.09, 0.04 and 0.01; their sum is 0.30.
   CHECK(draw({.temperature = 0.5}, 0.533) == 1);
   CHECK(draw({.temperature = 0.5}, 0.534) == 3);
   CHECK(draw({.temperature = 0.5}, 0.834) == 2);
   CHECK(draw({.temperature = 0.5}, 0.967) == 0);
-  // Square roots: 0.6325, 0.5477, 0.4472 and 0.3162 of 1.9436.
+  // Square roots of the probabilities: 0.6325, 0.5477, 0.4472 and 0.3162; their sum is 1.9436.
   CHECK(draw({.temperature = 2}, 0.325) == 1);
   CHECK(draw({.temperature = 2}, 0.326) == 3);
   CHECK(draw({.temperature = 2}, 0.837) == 2);
@@ -101,7 +102,9 @@ TEST_CASE("top_k keeps the k most likely tokens and their relative probabilities
   CHECK(draw({.top_k = 100}, nearly_one) == 0);
 }
 
-TEST_CASE("top_p keeps the smallest set of most likely tokens with this total probability") {
+TEST_CASE(
+    "top_p keeps the smallest set of most likely tokens whose total probability is at least "
+    "top_p") {
   CHECK(draw({.top_p = 1e-9}, nearly_one) == 1);
   CHECK(draw({.top_p = 0.39}, nearly_one) == 1);
   CHECK(draw({.top_p = 0.41}, nearly_one) == 3);
@@ -167,7 +170,9 @@ TEST_CASE("a token with probability 0 is never drawn, despite rounding") {
   }
 }
 
-TEST_CASE("generated text depends on prompt, options and seed, and a longer text extends it") {
+TEST_CASE(
+    "generated text depends on prompt, options and seed, and a longer text begins with the shorter "
+    "text") {
   const Model model = random_model();
   const Line text = generated(model, {4, 5}, 30, {});
   CHECK(text.size() == 30);
@@ -180,7 +185,7 @@ TEST_CASE("generated text depends on prompt, options and seed, and a longer text
         generated(model, {4, 5}, 30, {.temperature = 0, .seed = 3}));
 }
 
-/// A way to sample, and the number of tokens that the model then reads.
+/// A prompt with options, and the maximum number of tokens that the model reads.
 struct WindowCase {
   Line prompt;
   SamplingOptions options;

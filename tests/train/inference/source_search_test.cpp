@@ -12,7 +12,7 @@
 
 #include "data/text/vocabulary.h"
 
-/// The steps of the search for one source; beam_search_test.cpp tests whole searches.
+/// Tests the steps of the search for one source; beam_search_test.cpp tests whole searches.
 namespace tapestry {
 namespace {
 
@@ -21,7 +21,7 @@ using Slots = std::vector<std::size_t>;
 
 constexpr std::size_t vocabulary = 6;  // the special symbols and the words 4 and 5
 
-/// Logits of rows with these probabilities of <eos> and of the words 4 and 5.
+/// Logits whose rows have the given probabilities of <eos> and of the words 4 and 5.
 Tensor logits(const std::vector<std::vector<double>>& rows) {
   std::vector<double> values;
   for (const std::vector<double>& row : rows) {
@@ -32,7 +32,7 @@ Tensor logits(const std::vector<std::vector<double>>& rows) {
                       DType::float64);
 }
 
-TEST_CASE("next logits have the most likely tokens of a row, and all of its logits") {
+TEST_CASE("next logits contain the most likely tokens of a row and all its logits") {
   const NextLogits next(logits({{0.2, 0.3, 0.5}, {0.1, 0.7, 0.2}}), 2);
   const NextTokens best = next.best(1);
   REQUIRE(best.ids.size() == 2);

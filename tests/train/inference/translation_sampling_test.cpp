@@ -10,7 +10,7 @@
 #include "tests/train/inference/random_model.h"
 #include "train/inference/beam_search.h"
 
-/// search_outputs() with SearchOptions::sampling.
+/// Tests search_outputs() with SearchOptions::sampling.
 namespace tapestry {
 namespace {
 

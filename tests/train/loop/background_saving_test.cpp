@@ -24,8 +24,9 @@
 #include "tests/train/tiny_run.h"
 #include "train/tasks/data_source.h"
 
-/// Runs whose checkpoints are written in the background. In most tests a checkpoint is renamed only
-/// when the log has a line of a later step, which would never appear if a save stopped training.
+/// Tests runs whose checkpoints are written in the background. In most tests, a checkpoint is
+/// renamed only when the log contains a line of a later step. This line would never appear if
+/// saving blocked training.
 namespace tapestry {
 namespace {
 
@@ -39,12 +40,13 @@ constexpr auto max_wait = std::chrono::seconds(20);
 /// A file system that delays the rename of the first checkpoint.
 class WaitingFileSystem : public FileSystem {
  public:
-  /// The first checkpoint is renamed when this is true, or after max_wait.
+  /// The first checkpoint is renamed when this function returns true, or after max_wait.
   std::function<bool()> may_rename = [] { return true; };
   int error = 0;                ///< if not 0, the first rename fails with this error
   std::atomic<int> renames{0};  ///< number of renamed checkpoints
   std::atomic<bool> has_waited{false};
-  std::atomic<int> files{0}, max_files{0};  ///< checkpoints open for writing
+  std::atomic<int> files{0},
+      max_files{0};  ///< number of checkpoints open for writing, and its maximum
 
   int open(const char* path, int flags, mode_t mode) override {
     if (contains(path, ".h5.tmp-")) max_files = std::max<int>(max_files, ++files);
@@ -100,7 +102,7 @@ struct SlowRun {
 
   test::TemporaryFolder folder;
   WaitingFileSystem files;
-  std::string log_at_rename;  ///< set by the function of rename_after()
+  std::string log_at_rename;  ///< the log when may_rename was called last
   RunDirectory directory{folder / "run", files};
   Progress progress{nullptr, 0, tiny_steps};
 };
@@ -113,7 +115,7 @@ Config saving_four_times() {
   return config;
 }
 
-/// Also saves before the first step.
+/// Saves before the first step and at steps 3, 6, 9 and 12.
 Config saving_at_the_start() {
   Config config = saving_four_times();
   config.train.on_nan = OnNan::rollback;
@@ -241,7 +243,7 @@ TEST_CASE("a run that ends with an error finishes the save in progress first") {
 
 TEST_CASE("a rollback uses the checkpoint that is being saved when a step fails") {
   Config config = saving_at_the_start();
-  config.train.batch_size = config.train.accumulate = 1;  // some steps contain the symbol
+  config.train.batch_size = config.train.accumulate = 1;  // only some steps contain the symbol
   config.train.steps = 20;
   config.train.max_nan_steps = 20;
   config.train.save_every = 1;
@@ -270,7 +272,7 @@ TEST_CASE("a rollback uses the checkpoint that is being saved when a step fails"
 }
 
 TEST_CASE(
-    "rank 0 writes a checkpoint while all processes train, and all processes know the result") {
+    "rank 0 writes a checkpoint while all processes train, and all processes receive the result") {
   Config config = saving_four_times();
   TinyRun sound;
   sound.train(config);

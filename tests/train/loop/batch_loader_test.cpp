@@ -19,7 +19,7 @@ namespace {
 
 using test::tiny_config;
 
-/// Every step is prepared ahead.
+/// Prepares every step in advance.
 constexpr std::chrono::nanoseconds always{0};
 
 /// The content of the batches of a step, and the position after them.
@@ -59,7 +59,7 @@ TEST_CASE("prefetched steps are bit-identical to steps prepared on demand") {
   }
 }
 
-TEST_CASE("batches at any position can be requested, whichever step was prepared") {
+TEST_CASE("batches at any position can be requested, regardless of the prepared step") {
   const Config config = masked_config();
   const Corpus corpus = load_corpus(config.data);
   BatchLoader ahead(corpus, config, always), now(corpus, config);
@@ -83,7 +83,8 @@ TEST_CASE("an epoch can be measured while batches of another epoch are prepared"
   }
 }
 
-TEST_CASE("cancellation stops a loader immediately on either thread, and it remains usable") {
+TEST_CASE(
+    "cancellation immediately stops a loader on either thread, and the loader remains usable") {
   Config config = masked_config();
   config.train.accumulate = 300;
   const Corpus corpus = load_corpus(config.data);

@@ -13,8 +13,8 @@
 using namespace tapestry;
 using namespace tapestry::test;
 
-/// Training compared with PyTorch. tests/golden/training.py wrote the numbers with the same
-/// constants.
+/// Compares training with PyTorch. tests/golden/training.py uses the same constants and writes the
+/// expected numbers.
 namespace {
 
 constexpr std::size_t steps = 50;
@@ -98,8 +98,8 @@ void check_each(const Golden& file, const std::string& name, const std::vector<d
   }
 }
 
-/// Allows a relative error of `relative` for losses, and ten times that for norms of gradients,
-/// which are not means over the targets.
+/// Allows a relative error of `relative` for losses, and an error ten times as large for gradient
+/// norms, which are not means over the targets.
 void check_training(const std::string& name, const TransformerOptions& options, DType dtype,
                     double relative) {
   CAPTURE(name);
@@ -122,7 +122,7 @@ TEST_CASE("fifty training steps in float64 have PyTorch's losses") {
   check_training("post_untied", post_untied, DType::float64, 1e-8);
 }
 
-// Each step rounds to 6e-8, and Adam amplifies rounding errors of small gradients.
+// Each step has rounding errors of 6e-8, and Adam amplifies the errors of small gradients.
 TEST_CASE("fifty training steps in float32 stay near PyTorch's losses in float64") {
   check_training("pre_tied", pre_tied, DType::float32, 2e-4);
   check_training("post_untied", post_untied, DType::float32, 2e-4);

@@ -70,7 +70,7 @@ TEST_CASE("a sparkline is scaled from the smallest to the largest value") {
   CHECK(sparkline(std::vector<double>{1, 2}, 1).empty());
 }
 
-TEST_CASE("the smoothed loss is an exponential mean without a bias to 0") {
+TEST_CASE("the smoothed loss is an exponential mean without a bias toward 0") {
   LossHistory history;
   CHECK(history.smoothed() == 0.0);
   history.add(2.0);

@@ -22,7 +22,7 @@ namespace {
 using test::contains;
 using test::tiny_config;
 
-/// A run in which the sizes of single tensors do not matter.
+/// A config large enough that no single tensor dominates the memory.
 Config middling_config() {
   Config config = tiny_config();
   config.data.symbols.max_length = 12;
@@ -39,7 +39,8 @@ Model model_of(const Config& config, const Corpus& corpus) {
           config.train.seed};
 }
 
-TEST_CASE("the parameter count equals the parameters of the created model, for every option") {
+TEST_CASE(
+    "the parameter count equals the number of parameters of the created model, for every option") {
   using enum TiedEmbeddings;
   for (const auto norm : {NormPlacement::pre, NormPlacement::post}) {
     for (const auto positions : {PositionKind::sinusoidal, PositionKind::learned}) {
@@ -110,7 +111,8 @@ TEST_CASE("memory of state, validation and saving follows from shapes, vocabular
     CHECK(need_of_model(config, corpus, p).state ==
           std::max(2 * parameters + 2 * parameters / p + sums, 3 * parameters) + constants);
   }
-  // Rank 0 has the first of 3 micro-batches; rank 1 has the other two, which are two nodes.
+  // Rank 0 has the first of 3 micro-batches; rank 1 has the other two, which are two nodes of the
+  // tree of sums.
   config.train.accumulate = 3;
   CHECK(need_of_model(config, corpus, 2).state ==
         2 * parameters + parameters + parameters + 2 * (parameters / 2) + constants);
@@ -192,7 +194,8 @@ TEST_CASE("the largest batches of tokens have the most positions or the most pai
     return std::vector<Example>(count, Example{std::vector<std::int32_t>(source, first_word_id),
                                                std::vector<std::int32_t>(target, first_word_id)});
   };
-  // The longest sides, with <eos>: 13 of one pair, 6 of four pairs, 5 of three pairs.
+  // The longest source or target, with <eos>, has 13 tokens in one pair, 6 tokens in four pairs and
+  // 5 tokens in three pairs.
   corpus.train = pairs(1, 3, 12);
   for (const Example& pair : pairs(4, 5, 2)) corpus.train.push_back(pair);
   for (const Example& pair : pairs(3, 1, 4)) corpus.train.push_back(pair);
@@ -279,7 +282,7 @@ TEST_CASE("warming up does not change any bit of a run's results") {
   CHECK(checkpoint_of(true) == checkpoint_of(false));
 }
 
-TEST_CASE("after warming up, the largest step allocates nothing from the system") {
+TEST_CASE("after warming up, the largest step allocates no memory from the system") {
   const test::Threads one(1);  // with more threads, the scratch memory of each thread varies
   const Config config = middling_config();
   const Corpus corpus = load_corpus(config.data);

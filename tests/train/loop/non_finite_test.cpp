@@ -22,7 +22,7 @@
 #include "train/checkpoint/parameter_file.h"
 #include "train/tasks/task.h"
 
-/// Messages about non-finite values; trainer_non_finite_test.cpp tests how runs end with them.
+/// Tests messages about non-finite values; trainer_non_finite_test.cpp tests runs with such values.
 namespace tapestry {
 namespace {
 
@@ -30,7 +30,7 @@ using test::contains;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-/// The message about `count` consecutive pairs, from pair 3 on.
+/// The message about `count` consecutive pairs, starting with pair 3.
 std::string words_for_pairs(std::size_t count) {
   std::vector<std::size_t> pairs(count);
   std::iota(pairs.begin(), pairs.end(), std::size_t{2});
@@ -100,8 +100,8 @@ TEST_CASE("the report uses the task's names for examples and their parts") {
         "\n  first in head: exp\n  in the batch of training images 3 and 5");
 }
 
-/// The origin in a step with the batches (3 1) of epoch 0 and (2 0) of epoch 1. Their losses are
-/// multiplied by `factor`.
+/// The origin of non-finite values in a step with the batches (3 1) of epoch 0 and (2 0) of epoch
+/// 1. The losses of the batches are multiplied by `factor`.
 NonFiniteOrigin find_origin(const std::function<double(const Batch&, std::size_t)>& factor) {
   const Config config = test::tiny_config();
   const std::vector<Example> pairs = {{{4}, {4}}, {{5}, {5}}, {{6}, {6}}, {{7}, {7}}};

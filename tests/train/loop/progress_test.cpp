@@ -65,7 +65,8 @@ class PlainOutput {
   std::FILE* file_ = ::open_memstream(&bytes_, &size_);
 };
 
-/// Sets TERM during its lifetime; null unsets it.
+/// Sets TERM, or unsets it if the type is null. The destructor unsets TERM or restores the previous
+/// value.
 class TerminalType {
  public:
   explicit TerminalType(const char* type) {
@@ -203,7 +204,7 @@ TEST_CASE("the speed counts all predicted tokens since the last line of metrics"
   CHECK(speed_in(output.text()) == 0.0);
 }
 
-TEST_CASE("lines are also appended to the log file, each with the time of day") {
+TEST_CASE("each line is also appended to the log file with its date and time") {
   const TemporaryFolder folder;
   const std::string path = folder / "train.log";
   for (const char* text : {"first", "second {}"}) {
@@ -220,7 +221,7 @@ TEST_CASE("lines are also appended to the log file, each with the time of day") 
   CHECK(log.starts_with("20"));
 }
 
-TEST_CASE("a log file that cannot be written causes one warning, and the lines are printed") {
+TEST_CASE("a log file that cannot be written causes one warning, and the lines are still printed") {
   const TemporaryFolder folder;
   const std::string path = folder / "train.log";
   const PlainOutput output;
@@ -302,7 +303,8 @@ TEST_CASE("a terminal without escape sequences gets plain lines") {
   }
 }
 
-TEST_CASE("a later message is printed once, after the first step that ends when it is due") {
+TEST_CASE(
+    "a delayed message is printed once, after the first step that ends when the message is due") {
   const PlainOutput output;
   Progress progress(output.file(), 0, 1000);
   int calls = 0;

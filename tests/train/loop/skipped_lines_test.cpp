@@ -29,9 +29,9 @@
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
 
-/// A run with data.on_bad_line=skip equals a run on files without the lines that it skips: data
-/// that are stored with the examples (references, lines, weights of corpora, segmentations) belong
-/// to the remaining examples.
+/// Tests that a run with data.on_bad_line=skip equals a run on files without the skipped lines.
+/// Data stored with the examples (references, lines, corpus weights, segmentations) must belong to
+/// the remaining examples.
 namespace tapestry {
 namespace {
 
@@ -40,7 +40,7 @@ using test::read_text;
 using Lines = std::vector<std::string>;
 using Json = nlohmann::json;
 
-/// The lines `good`, with lines of `bad` before the first, in between and after the last.
+/// The lines of `good`, with the lines of `bad` distributed before, between and after them.
 Lines mixed(const Lines& good, const Lines& bad) {
   Lines all;
   for (std::size_t i = 0; i <= good.size(); ++i) {
@@ -52,8 +52,8 @@ Lines mixed(const Lines& good, const Lines& bad) {
   return all;
 }
 
-/// A line with more tokens than the models have positions. The word is the most frequent one, so
-/// that the order of the vocabulary does not depend on the line.
+/// A line with more tokens than the models have positions. `word` must be the most frequent word,
+/// so that the order of the vocabulary does not depend on the line.
 std::string overlong(const std::string& word) {
   std::string line = word;
   for (int i = 0; i < 40; ++i) line += " " + word;
@@ -64,7 +64,7 @@ std::string overlong(const std::string& word) {
 void write_images(const std::filesystem::path& path, const std::vector<std::int64_t>& labels) {
   std::vector<std::uint8_t> pixels;
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    // The pixels do not depend on skipped images before the image.
+    // The pixels of an image do not depend on the skipped images before it.
     for (std::size_t k = 0; k < 4; ++k) {
       pixels.push_back(static_cast<std::uint8_t>((labels[i] * 37 + 50 * k * (i % 2 + 1)) % 256));
     }
@@ -83,7 +83,7 @@ void write_images(const std::filesystem::path& path, const std::vector<std::int6
   H5Fclose(file);
 }
 
-/// The folders `whole`, with lines that cannot be used, and `clean`, without them, each with the
+/// The folder `whole` contains unusable lines, and the folder `clean` does not. Each folder has the
 /// files and the config NAME.yaml of every task that skips lines.
 struct SkippedWorkplace : test::Workplace {
   SkippedWorkplace() {
@@ -125,7 +125,7 @@ struct SkippedWorkplace : test::Workplace {
           bad_labelled.push_back("sideways\tka");
           bad_tagged.push_back("ka\tghost\n");
           bad_table.push_back("1,2,3,4,prime");
-          // Two bad rows before each image keep its index even or odd.
+          // Two bad rows before each image preserve the parity of its index.
           if (!clean) {
             labels.clear();
             for (std::size_t i = 0; i < count; ++i) {
@@ -196,8 +196,8 @@ class UnsyncedFiles : public FileSystem {
 struct Left {
   std::string metrics;
   ArrayStore last;
-  std::string samples;                     ///< the lines on the screen
-  std::vector<std::size_t> weighted;       ///< examples of each corpus
+  std::string samples;                     ///< printed lines that are indented
+  std::vector<std::size_t> weighted;       ///< number of examples of each corpus
   std::size_t examples = 0, held_out = 0;  ///< numbers of examples
 };
 
@@ -282,7 +282,8 @@ const std::vector<SkipCase> cases = {
     {"arrays", {{}}},
 };
 
-TEST_CASE("a run that skips lines equals a run on files without them, with every other option") {
+TEST_CASE(
+    "a run that skips lines equals a run on files without these lines, with every other option") {
   const SkippedWorkplace work;
   for (const SkipCase& each : cases) {
     CAPTURE(each.name);
@@ -296,7 +297,7 @@ TEST_CASE("a run that skips lines equals a run on files without them, with every
       CHECK(whole.examples == clean.examples);
       CHECK(whole.held_out == clean.held_out);
       for (const auto& [path, array] : clean.last) {
-        // Names and digests of files.
+        // These arrays depend on the names and digests of the files.
         if (path == "config" || path == "run_id" || path.starts_with("data/")) continue;
         const auto& shown = path;  // clang 14 cannot capture structured bindings
         CAPTURE(shown);

@@ -107,7 +107,7 @@ TEST_CASE("a skipped step is counted and leaves the weights unchanged") {
   CHECK(have_equal_weights(run.computer.snapshot(), before));
 }
 
-TEST_CASE("a step can be applied or skipped once, as the next step of the state") {
+TEST_CASE("a step can be applied or skipped only once, and only as the next step of the state") {
   NewRun run;
   const RunStep step = run.computed_step();
   run.computer.apply(step);
@@ -129,10 +129,10 @@ TEST_CASE("a step with custom batches does not change the position in the data")
   CHECK(run.computer.state().position == position);
 }
 
-TEST_CASE("a step is finite if its loss and gradient are, and only finite steps are timed") {
+TEST_CASE("a step is finite if its loss and gradient are finite, and only finite steps are timed") {
   NewRun run;
   CHECK(run.computed_step().is_finite());
-  // Values of 0 hide the huge weight after them from the loss, but not from the gradient.
+  // The inputs of the huge weight are 0, so the weight affects the gradient but not the loss.
   std::ranges::fill(run.values("decoder.layers.0.self_attn.v_proj.weight"), 0.0f);
   std::ranges::fill(run.values("decoder.layers.0.self_attn.v_proj.bias"), 0.0f);
   run.values("decoder.layers.0.self_attn.out_proj.weight")[0] = 3e38f;

@@ -13,7 +13,7 @@
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
 
-/// train.ema_decay: the average of the weights that a run validates, saves and uses.
+/// Tests train.ema_decay: a run validates, saves and uses the average of its weights.
 namespace tapestry {
 namespace {
 

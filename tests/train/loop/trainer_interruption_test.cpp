@@ -25,7 +25,7 @@ using test::tiny_config;
 using test::tiny_steps;
 using test::TinyRun;
 
-/// Trains, or resumes, and raises SIGTERM after a while.
+/// Trains, or resumes a run, and raises SIGTERM after `delay`.
 RunEnd train_with_signal(TinyRun& run, const Config& config, microseconds delay) {
   const Corpus corpus = load_corpus(config.data);
   Trainer trainer(config, corpus, run.directory(), run.progress());
@@ -54,7 +54,7 @@ TEST_CASE("a run interrupted at any moment and resumed is byte-equal to an unint
 }
 
 TEST_CASE("a signal ends a long step, which is not counted") {
-  // Seconds of preparing batches, seconds of computing gradients.
+  // Preparing the batches takes seconds, or computing the gradients takes seconds.
   for (const std::size_t accumulate : {1'000'000, 50'000}) {
     CAPTURE(accumulate);
     Config config = tiny_config();
@@ -92,7 +92,7 @@ class InterruptingFileSystem : public FileSystem {
   }
 };
 
-TEST_CASE("a signal while the last checkpoints are averaged ends the run as stopped by a signal") {
+TEST_CASE("a signal while the last checkpoints are averaged cancels averaging and ends the run") {
   Config config = tiny_config();
   config.train.average_last = 2;
   const test::TemporaryFolder folder;
@@ -116,7 +116,7 @@ TEST_CASE("a signal while the last checkpoints are averaged ends the run as stop
   CHECK(directory.steps().back() == tiny_steps);
 }
 
-/// "train 5", "validation 4" ... of metrics.csv.
+/// The split and the step of each row of metrics.csv, such as "train 5".
 std::vector<std::string> reported_steps(const TinyRun& run) {
   std::vector<std::string> found;
   for (const auto& row : run.metrics_rows()) found.push_back(row[2] + " " + row[0]);

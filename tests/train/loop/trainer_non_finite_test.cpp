@@ -36,7 +36,7 @@ using test::tiny_config;
 using test::tiny_steps;
 using test::TinyRun;
 
-/// One sentence per step, so that a symbol is in some steps and not in others.
+/// One sentence per step, so that only some steps contain a given symbol.
 Config one_sentence_a_step(OnNan on_nan) {
   Config config = tiny_config();
   config.train.batch_size = config.train.accumulate = 1;
@@ -134,7 +134,7 @@ TEST_CASE("a non-finite gradient stops the run although the loss is finite") {
     Tensor tensor = trainer.model().parameters.find(name)->tensor;
     return tensor.mutable_values<float>();
   };
-  // Values of 0 hide the huge weight after them from the loss, but not from the gradient.
+  // The inputs of the huge weight are 0, so the weight affects the gradient but not the loss.
   std::ranges::fill(weight("decoder.layers.0.self_attn.v_proj.weight"), 0.0f);
   std::ranges::fill(weight("decoder.layers.0.self_attn.v_proj.bias"), 0.0f);
   weight("decoder.layers.0.self_attn.out_proj.weight")[0] = 3e38f;
@@ -274,7 +274,8 @@ std::string expected_history(const Config& config) {
   return history;
 }
 
-TEST_CASE("a rollback restores the last scheduled checkpoint and skips the data up to the step") {
+TEST_CASE(
+    "a rollback restores the last scheduled checkpoint and skips the data up to the failed step") {
   TinyRun run;
   const Config config = one_sentence_a_step(OnNan::rollback);
   CHECK(poisoned_run(run, config) == "nothing was thrown");
@@ -314,7 +315,7 @@ TEST_CASE("runs that skip or roll back end with the same bytes after a stop at a
   }
 }
 
-/// The checkpoint of a poisoned run after its first step, which saved nothing on schedule.
+/// Trains a poisoned run for one step. Its checkpoint is not a scheduled one.
 void stop_after_poisoned_step(TinyRun& run) {
   Config config = one_sentence_a_step(OnNan::skip);
   config.train.steps = 1;
@@ -359,7 +360,7 @@ TEST_CASE("a run without a scheduled checkpoint rolls back to its newest checkpo
   CHECK(contains(history(run, 20), "step 1: rolled back: the loss is nan at step "));
 }
 
-/// A poisoned run with whole checkpoints of steps 1 and 2.
+/// Trains a poisoned run that saves valid checkpoints of steps 1 and 2.
 void save_two_poisoned_steps(TinyRun& run) {
   Config config = one_sentence_a_step(OnNan::skip);
   config.train.steps = 2;
@@ -367,7 +368,7 @@ void save_two_poisoned_steps(TinyRun& run) {
   REQUIRE(poisoned_run(run, config) == "nothing was thrown");
 }
 
-/// Continues from step 2 with rollback, after truncating the checkpoints of these steps.
+/// Truncates the checkpoints of the steps `cut`, then continues from step 2 with rollback.
 std::string continue_without_checkpoints(TinyRun& run, const std::vector<std::uint64_t>& cut,
                                          Progress& progress) {
   Config config = one_sentence_a_step(OnNan::rollback);
@@ -469,7 +470,7 @@ TEST_CASE("a run that diverges stops and prints its best and its last mean loss"
   Config config = tiny_config();
   config.schedule = {.kind = ScheduleKind::linear_warmup,
                      .learning_rate = 3.0,
-                     .warmup_steps = 300};  // learns first
+                     .warmup_steps = 300};  // the run learns before it diverges
   config.model.dropout = 0;
   config.train.steps = 400;
   config.train.save_every = 20;
@@ -496,7 +497,7 @@ TEST_CASE("a run that diverges stops and prints its best and its last mean loss"
 }  // namespace
 }  // namespace tapestry
 
-/// Effects of train.detect_anomaly on a run.
+/// Tests the effects of train.detect_anomaly on a run.
 namespace tapestry {
 namespace {
 
@@ -504,7 +505,7 @@ using test::tiny_config;
 using test::tiny_steps;
 using test::TinyRun;
 
-/// The error of a run whose parameter `name` has this value as its first element.
+/// The error of a run in which the first element of the parameter `name` is `value`.
 std::string error_with(const char* name, float value) {
   TinyRun run;
   Config config = tiny_config();

@@ -70,7 +70,7 @@ TEST_CASE("a run that continues after a failed save is bit-identical to a run wi
   CHECK(run.checkpoint_bytes(tiny_steps) == sound.checkpoint_bytes(tiny_steps));
 }
 
-TEST_CASE("two failed saves in a row are warnings, the third ends the run with an error") {
+TEST_CASE("two consecutive failed saves cause warnings, and a third ends the run with an error") {
   FaultyRun twice, thrice, resumed;
   twice.progress.log_to((twice.folder / "log").string());
   twice.files.fail_times("fsync", 2, EIO);
@@ -88,7 +88,7 @@ TEST_CASE("two failed saves in a row are warnings, the third ends the run with a
   CHECK(contains(text, "then start the run again"));
   CHECK(thrice.directory.steps().empty());
 
-  // Checkpoints of an abandoned continuation of the run are not its newest.
+  // A checkpoint of an abandoned continuation does not count as the newest checkpoint.
   test::write_text(resumed.directory.checkpoint_path(900), "");
   resumed.files.fail_times("fsync", 3, EIO);
   const Config config = saving_four_times();
@@ -98,7 +98,7 @@ TEST_CASE("two failed saves in a row are warnings, the third ends the run with a
       contains(test::error_text<OutputError>([&] { trainer.run(); }), "; it has no checkpoint\n"));
 }
 
-TEST_CASE("failed saves that are not in a row do not end the run") {
+TEST_CASE("failed saves that are not consecutive do not end the run") {
   FaultyRun run;
   Config config = saving_four_times();
   config.train.save_every = 2;
@@ -173,7 +173,8 @@ TEST_CASE("a successful save resets the count of non-finite steps, a failed save
     write_checkpoint(run.directory.checkpoint_path(1), counted);
     config.train.steps = 4;
     if (fails) run.files.fail_times("rename", 1, ENOSPC);
-    REQUIRE(run.train(config) == RunEnd::finished);  // saved at 3 on schedule, at 4 as it ends
+    REQUIRE(run.train(config) ==
+            RunEnd::finished);  // saves on schedule at step 3, and at the end at step 4
     const ArrayStore end = read_checkpoint(run.directory.checkpoint_path(4));
     CHECK(end.get_scalar<std::uint64_t>("train/nan_steps") == (fails ? 2 : 0));
     CHECK(end.get_scalar<std::uint64_t>("train/scheduled_save") == (fails ? 0 : 3));
@@ -231,7 +232,7 @@ TEST_CASE("the best checkpoint has the best value of train.best_metric") {
   CHECK(best_steps.size() > 1);
 }
 
-TEST_CASE("a run resumed with different values of the best score has a new best checkpoint") {
+TEST_CASE("a run resumed with a different best score has a new best checkpoint") {
   Config config = tiny_config();
   config.train.validate_every = 1;
   config.train.steps = 6;
@@ -260,7 +261,7 @@ TEST_CASE("a run resumed with different values of the best score has a new best 
 TEST_CASE("train.patience ends a run, which continues if the value is increased") {
   Config config = tiny_config();
   config.optimizer.kind = OptimizerKind::sgd;
-  config.schedule = {.learning_rate = 1e-30};  // the loss remains the same, so no new best
+  config.schedule = {.learning_rate = 1e-30};  // the loss remains the same, so there is no new best
   config.train.validate_every = 1;
   config.train.patience = 3;
   TinyRun run;

@@ -43,7 +43,7 @@ void check_same_end(const TinyRun& run) {
 }
 
 TEST_CASE("a run stopped after any step and resumed is bit-identical to an uninterrupted run") {
-  // Six batches of the 22 pairs per epoch, two batches per step: the 24 batches are 4 epochs.
+  // An epoch of 22 pairs has six batches, and a step has two batches: 24 batches are 4 epochs.
   REQUIRE(uninterrupted().snapshot(tiny_steps).get_scalar<std::uint64_t>("train/epoch") == 4);
   REQUIRE(uninterrupted().snapshot(9).get_scalar<std::uint64_t>("train/running_tokens") > 0);
   for (std::size_t stop = 1; stop < tiny_steps; ++stop) {
@@ -66,7 +66,7 @@ TEST_CASE("a run resumed repeatedly, or from an older checkpoint, ends with the 
   check_same_end(older);
 }
 
-TEST_CASE("a profiler does not change the bytes of a run, and has a row for each part of a step") {
+TEST_CASE("a profiler does not change the bytes of a run, and lists each part of a step") {
   TinyRun run;
   const Profiler profiler;
   run.train_to(tiny_steps);
@@ -129,7 +129,7 @@ Config config_for_threads() {
   return config;
 }
 
-TEST_CASE("a run has the same bytes on one or two threads, and if resumed on a different number") {
+TEST_CASE("a run has the same bytes on one or two threads, even if a resume changes the number") {
   TinyRun one, two, both;
   Config config = config_for_threads();
   kernels::set_num_threads(1);
@@ -182,7 +182,7 @@ TEST_CASE("without validation data a run is saved and has no best step") {
   CHECK(run.metrics_rows("validation").empty());
 }
 
-TEST_CASE("sentences longer than the positions are rejected, in each part of the data") {
+TEST_CASE("sentences with more tokens than positions are rejected in each part of the data") {
   TinyRun run;
   const Config config = tiny_config();  // positions for 7 tokens and <eos>
   const Corpus good = load_corpus(config.data);

@@ -28,7 +28,8 @@ std::vector<std::size_t> chosen(std::size_t n, std::size_t count) {
   return examples;
 }
 
-TEST_CASE("half of the examples to show are the worst, the other half is spread over the rest") {
+TEST_CASE(
+    "half of the shown examples are the worst; the other half is evenly spaced among the rest") {
   CHECK(chosen(100, 6) == std::vector<std::size_t>{99, 98, 97, 96, 64, 32});
   CHECK(chosen(100, 5) == std::vector<std::size_t>{99, 98, 97, 96, 48});
   CHECK(chosen(4, 20) == std::vector<std::size_t>{3, 2, 1, 0});
@@ -37,8 +38,8 @@ TEST_CASE("half of the examples to show are the worst, the other half is spread 
   CHECK(chosen(0, 3).empty());
 }
 
-/// Parallel text whose targets have the same words in training and validation, and others in the
-/// test set. A model learns within a few steps to answer with these words.
+/// Parallel text whose training and validation targets have the same words, and whose test targets
+/// have different words. Within a few steps, a model learns to output the training words.
 struct PairsOfText {
   PairsOfText() {
     std::string source_lines, learned_lines, other_lines;
@@ -66,7 +67,7 @@ struct PairsOfText {
   Config config = test::tiny_config();
 };
 
-TEST_CASE("each held-out set is scored against its references, in validation and afterwards") {
+TEST_CASE("each held-out set is scored against its references, during and after training") {
   const PairsOfText text;
   test::TinyRun run;
   run.train(text.config);
@@ -75,7 +76,7 @@ TEST_CASE("each held-out set is scored against its references, in validation and
   const std::vector<SetScores> sets = score_held_out_sets(trained, corpus);
   REQUIRE(sets.size() == 2);
 
-  // Computed directly by the metrics
+  // The scores equal direct calls of the metrics.
   const TaskAnswers& answers = find_task(text.config).answers();
   for (const SetScores& set : sets) {
     CAPTURE(set.name);
@@ -91,7 +92,7 @@ TEST_CASE("each held-out set is scored against its references, in validation and
   CHECK(sets[0].name == "validation");
   CHECK(sets[1].scores.others.at("chrf") != chrf);
 
-  // The last validation of the run, and of the average of its last checkpoint
+  // The scores equal the scores of the last validation, and of the average of the last checkpoint.
   const std::vector<std::byte> bytes = run.metrics();
   const std::string csv(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   for (const char* score : {"loss", "bleu", "chrf"}) {

@@ -50,11 +50,13 @@ Values values_of(const Model& model) {
   return all;
 }
 
-TEST_CASE("a classifier gets a masked language model's encoder and a newly initialized head") {
+TEST_CASE(
+    "a classifier loads the encoder of a masked language model and initializes its own head") {
   const TrainedModel from = masked_model();
   Model to = classifier();
   const Values before = values_of(to), given = values_of(*from.model);
-  // The embedding, the 16 tensors of the layer, the final norm (weight and bias).
+  // The loaded tensors are the embedding, 16 tensors of the layer, and weight and bias of the final
+  // norm.
   CHECK(load_pretrained(from, "runs/masked", {}, to) ==
         Lines{"initialized from runs/masked, step 1234: loaded 19 of 21 tensors, 95.9 % of the "
               "parameters",
@@ -125,7 +127,7 @@ TEST_CASE("a pretrained model of the same kind and sizes is loaded completely") 
   CHECK(values_of(to) == values_of(*from.model));
 }
 
-TEST_CASE("the pretrained head of other classes is not used, even if its shape fits") {
+TEST_CASE("a pretrained head for different classes is not used, even if its shape fits") {
   TrainedModel from = masked_model();
   from.codec = TextCodec({}, Vocabulary(), Vocabulary({"no", "yes"}));
   from.model = std::make_unique<Model>(classifier());

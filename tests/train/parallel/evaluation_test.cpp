@@ -31,10 +31,10 @@ std::vector<Example> pairs_of_words() {
   return pairs;
 }
 
-/// Bytes of the results of each process in all_gather().
+/// The number of bytes that each process passes to all_gather().
 using Sizes = std::vector<std::size_t>;
 
-/// Evaluates in several processes. Returns the bytes of the results of each process.
+/// Evaluates in several processes. Returns the number of result bytes of each process.
 Sizes evaluate_in_processes(std::size_t processes,
                             const std::function<void(const WorkShare& share)>& evaluate) {
   Sizes sizes(processes);
@@ -72,7 +72,7 @@ Evaluation evaluate_labels(const Model& model, const WorkShare& share) {
   return result;
 }
 
-TEST_CASE("any number of processes has bitwise the same scores and predictions as one process") {
+TEST_CASE("scores and predictions are bit-identical for any number of processes") {
   const Model model = test::random_model(1);
   const Evaluation one = evaluate_labels(model, {});
   CHECK(one.predictions.size() > 13);
@@ -96,7 +96,7 @@ TEST_CASE("each process scores only its share of the batches") {
   CHECK(sizes == Sizes{3 * of_a_batch, 2 * of_a_batch, 2 * of_a_batch});
 }
 
-TEST_CASE("translation divided among processes has the same scores as in one process") {
+TEST_CASE("translation divided among processes has the same scores as translation in one process") {
   const Model model = test::random_model(1);
   const Vocabulary words({"a", "b", "c", "d", "e", "f"});
   const TextCodec codec({}, words, words);

@@ -22,12 +22,12 @@
 #include "train/loop/validator.h"
 #include "train/parallel/bfloat16.h"
 
-/// Interrupted steps and validations of several processes, and messages that a step sends while it
-/// computes.
+/// Tests interrupted steps and validations of several processes, and the messages that a step sends
+/// while it computes gradients.
 namespace tapestry {
 namespace {
 
-/// Several buckets of parameters, and averages of the parameters.
+/// A config with several buckets of parameters, and with averages of the parameters.
 Config config_of_several_buckets() {
   Config config = test::tiny_config();
   config.model.d_ff = 2500;
@@ -44,7 +44,7 @@ void take_step(StepComputer& computer) {
 
 using Training = std::function<void(StepComputer& computer, ProcessGroup& group)>;
 
-/// Trains in two processes, between which gradients arrive late. Returns the state of each process.
+/// Trains in two processes whose gradients arrive late. Returns the state of each process.
 std::vector<std::string> states_of_two(const Config& config, const Corpus& corpus,
                                        const Training& train) {
   test::LocalNetwork network(2);
@@ -58,7 +58,7 @@ std::vector<std::string> states_of_two(const Config& config, const Corpus& corpu
   return states;
 }
 
-/// The state after training in one process, twice, to compare with states_of_two().
+/// Two copies of the state after training in one process, for comparison with states_of_two().
 std::vector<std::string> states_of_one(const Config& config, const Corpus& corpus,
                                        const Training& train) {
   StepComputer computer(config, corpus);
@@ -156,7 +156,7 @@ TEST_CASE("a step sends gradients before its backward pass ends") {
   CHECK(events.find('s') < events.rfind('b'));
 }
 
-TEST_CASE("bfloat16 rounds to the closest value of 8 significant bits, and ties to even") {
+TEST_CASE("bfloat16 rounds to the closest value of 8 significant bits, with ties to even") {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   for (const float exact :
        {0.0f, 1.0f, 1.5f, 255.0f, 0x1.fep-126f, 0x1p-133f, 0x1.fep127f, infinity}) {

@@ -66,7 +66,7 @@ void set_gradient(const Parameters& parameters, const char* name, std::size_t mi
   Gradient(tensor.slot().get()).add(gradient);
 }
 
-/// The elements of each parameter whose gradient a process has.
+/// The elements of each parameter for which a process has the gradient.
 std::vector<ElementRange> shard_of(const Parameters& parameters, const ProcessGroup& group) {
   return ShardLayout(parameters, group.size(), ShardLayout::default_bucket_bytes)
       .element_ranges(group.rank());
@@ -145,7 +145,7 @@ TEST_CASE(
   CHECK(receives == std::array<std::size_t, processes>{3, 3, 0, 3});
 }
 
-/// Passes x on, and calls `note` when its backward pass runs.
+/// Returns a copy of x, and calls `note` in the backward pass.
 struct Noted {
   static constexpr const char* name = "noted";
   std::function<void()> note;
@@ -267,7 +267,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("bfloat16 rounds sums that processes exchange, and not the sum of all micro-batches") {
+TEST_CASE(
+    "bfloat16 rounds the sums that processes exchange, but not the sum of all micro-batches") {
   const auto exact = product_gradients(5, single_process(), {});
   const auto rounded = product_gradients(5, single_process(), {.bfloat16 = true});
   const auto noise = [](double x) { return std::abs(x) * 0x1p-8; };
@@ -391,7 +392,7 @@ TEST_CASE("a gradient that only one process has is in the shards of all processe
   CHECK(right == 3);
 }
 
-TEST_CASE("a request to end during the exchange leaves the sum complete") {
+TEST_CASE("a request to end during the exchange does not interrupt the sum") {
   for (const std::size_t processes : {1, 3}) {
     CAPTURE(processes);
     std::atomic<bool> end_requested = false;
@@ -416,7 +417,7 @@ TEST_CASE("a request to end during the exchange leaves the sum complete") {
   }
 }
 
-TEST_CASE("a micro-batch without a gradient of a parameter adds nothing to it") {
+TEST_CASE("a micro-batch without a gradient of a parameter adds nothing to its sum") {
   Parameters parameters = two_parameters();
   GradientSum sum(parameters, 4, single_process());
   for (std::size_t m = 0; m < 4; ++m) {
@@ -445,7 +446,7 @@ TEST_CASE("a sum of n micro-batches holds at most log2(n) copies of the gradient
       sum.add();
     }
     sum.finish();
-    // The division rounds down: lists of parameters need a little memory, too.
+    // The division rounds down because lists of parameters also need a little memory.
     CHECK(use.peak() / bytes == copies);
   }
 }

@@ -31,7 +31,7 @@ TEST_CASE("mpirun and srun set the number of processes in environment variables"
     CHECK_FALSE(launch_of({{name, "1"}}));
     CHECK_FALSE(launch_of({{name, "many"}}));
   }
-  // mpirun of one process, or of three, in a Slurm job of two machines.
+  // mpirun starts one process, or three, in a Slurm job of two machines.
   CHECK_FALSE(launch_of({{"OMPI_COMM_WORLD_SIZE", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}}));
   const auto three = launch_of({{"OMPI_COMM_WORLD_SIZE", "3"}, {"SLURM_STEP_NUM_TASKS", "2"}});
   REQUIRE(three);

@@ -49,7 +49,7 @@ class LocalNetwork {
   /// The number of transfers to this process that have begun.
   std::size_t count_receives(std::size_t rank) const { return ends_[rank].receives_.size(); }
 
-  /// How often the process began to receive `count` messages before it waited for one.
+  /// How often the process began to receive `count` messages before it waited for a message.
   std::size_t count_receives_at_once(std::size_t rank, std::size_t count) const {
     return static_cast<std::size_t>(std::ranges::count(ends_[rank].receives_at_once, count));
   }
@@ -124,7 +124,7 @@ class LocalNetwork {
     }
 
     std::size_t bytes_sent = 0;
-    /// The number of transfers that began before the process waited for a transfer.
+    /// For each wait of the process, the number of transfers to it that began before the wait.
     std::vector<std::size_t> receives_at_once;
 
    private:
@@ -145,7 +145,8 @@ class LocalNetwork {
     LocalNetwork& network_;
     std::size_t rank_, size_;
     std::vector<Receive> receives_;
-    std::vector<std::shared_ptr<bool>> transfers_;  ///< whether each is done, by its request
+    std::vector<std::shared_ptr<bool>>
+        transfers_;  ///< whether each transfer is done, indexed by request
     bool is_receiving_ = false;
   };
 
@@ -170,7 +171,7 @@ inline void run_processes(LocalNetwork& network, std::size_t count,
   for (std::thread& thread : threads) thread.join();
 }
 
-/// Runs the processes in a new network. Returns the bytes that each has sent.
+/// Runs the processes in a new network. Returns the number of bytes that each process has sent.
 inline std::vector<std::size_t> run_processes(
     std::size_t count, const std::function<void(ProcessGroup& group)>& process) {
   LocalNetwork network(count);

@@ -35,8 +35,8 @@ double noise(std::uint64_t i) {
   return static_cast<double>(static_cast<std::int64_t>(i ^ (i >> 32U))) * 0x1p-63;
 }
 
-/// Parameters of less than one piece, of several pieces and a remainder, and of two axes; a frozen
-/// parameter, and a parameter that does not affect the loss.
+/// Parameters with less than one piece, with several pieces and a remainder, and with two axes; a
+/// frozen parameter, and a parameter that does not affect the loss.
 Parameters some_parameters(DType dtype) {
   Parameters parameters(dtype, 1);
   const Initializer initializer = normal_initializer(0.1);
@@ -87,8 +87,9 @@ struct ShardedTraining {
 /// Results of a training run.
 struct Trained {
   std::vector<std::vector<double>> parameters;
-  std::vector<std::vector<double>> averages;    ///< swapped into the parameters
-  std::vector<std::vector<std::byte>> state{};  ///< whole, in rank 0
+  std::vector<std::vector<double>>
+      averages;  ///< values of the parameters after swapping in the averages
+  std::vector<std::vector<std::byte>> state{};  ///< whole tensors, only in rank 0
   double norm = 0.0;                            ///< norm of the last gradient
 
   bool operator==(const Trained&) const = default;
@@ -157,7 +158,7 @@ Trained train(const ShardedTraining& training, ProcessGroup& group) {
   return trained;
 }
 
-/// Checks that any number of processes trains to the same bits.
+/// Checks that training is bit-identical for any number of processes.
 void check_training(const ShardedTraining& training) {
   const Trained expected = train(training, single_process());
   REQUIRE(std::isfinite(expected.norm));
@@ -295,7 +296,7 @@ TEST_CASE("all processes name the first non-finite moment, even if only one proc
     ParameterShards shards(parameters, group);
     const auto optimizer = make_optimizer({}, parameters.list(), {}, shards.own());
     const std::vector<NamedTensor> state = optimizer->state();
-    // The first moments in rank 1, the second moments in rank 2.
+    // The first moments are NaN in rank 1, the second moments in rank 2.
     const std::size_t kind = group.rank() == 2 ? 1 : 0;
     for (std::size_t i = 0; i < parameters.list().size() && !group.is_rank_0(); ++i) {
       Tensor tensor = state[kind * parameters.list().size() + i].tensor;
@@ -310,7 +311,7 @@ TEST_CASE("all processes name the first non-finite moment, even if only one proc
 
 // ---- The layout of the shards.
 
-/// Parameters of less than one piece, of several pieces and a remainder, and of two axes.
+/// Parameters with less than one piece, with several pieces and a remainder, and with two axes.
 Parameters parameters_of_five_sizes() {
   Parameters parameters(DType::float32, 1);
   parameters.create("small", {3}, zeros_initializer());
@@ -381,7 +382,7 @@ TEST_CASE("shards differ in size by at most one piece, for every size of buckets
   }
 }
 
-TEST_CASE("the part of a process in a bucket has its values and the gaps between parameters") {
+TEST_CASE("a process's part of a bucket contains its values and the gaps between parameters") {
   Parameters parameters(DType::float32, 1);
   parameters.create("a", {3}, zeros_initializer());
   parameters.create("b", {piece + 5}, zeros_initializer());

@@ -116,7 +116,7 @@ TEST_CASE("an error is thrown immediately in its process, without waiting for ot
   CHECK_THROWS_AS(group.together([] { throw OutputError("disk: full", ""); }), OutputError);
 }
 
-TEST_CASE("processes that call different functions end with an error that names them") {
+TEST_CASE("processes that call different functions end with an error that names the functions") {
   const auto thrown = thrown_by(3, [](ProcessGroup& group) {
     group.together([] {});
     if (group.rank() == 1) {

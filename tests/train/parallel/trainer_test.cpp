@@ -78,7 +78,7 @@ TEST_CASE("training gives the same bytes in any number of processes") {
     for (const double bucket_size : {0.01, 0.2, 1000.0}) {
       CAPTURE(bucket_size);
       config.train.bucket_size = bucket_size;
-      check_processes(config, {2}, one);  // the same bytes for every size
+      check_processes(config, {2}, one);  // every bucket size gives the same bytes
     }
   }
   SUBCASE("with gradients in bfloat16, which give different bits") {
@@ -95,8 +95,8 @@ struct Part {
   std::size_t steps;  ///< the last step of the part
 };
 
-/// Checks that a run in parts with different numbers of processes is bit-identical to a run in one
-/// process.
+/// Checks that a run whose parts have different numbers of processes is bit-identical to a run in
+/// one process.
 void check_parts(const Config& config, const std::vector<Part>& parts) {
   test::TinyRun one, many;
   one.train(config);
@@ -171,7 +171,7 @@ TEST_CASE("if rank 0 lacks memory for a snapshot, the save fails on all processe
       Trainer trainer(config, corpus, directory, progress, group);
       if (group.is_rank_0()) {
         progress.log_to(log.string());
-        // Called after the first step. The next array that is as large belongs to the snapshot.
+        // Called after the first step. The next array of this size belongs to the snapshot.
         progress.message_later(std::chrono::seconds(0), []() -> std::optional<std::string> {
           test::fail_next_new_above(16 * 1024);
           return std::nullopt;
@@ -188,7 +188,7 @@ TEST_CASE("if rank 0 lacks memory for a snapshot, the save fails on all processe
   }
 }
 
-/// Two batches of one sentence per step, so that a symbol is in some batches and not in others.
+/// Two batches of one sentence per step, so that only some batches contain a given symbol.
 Config two_sentences_a_step() {
   Config config = test::tiny_config();
   config.train.batch_size = 1;
@@ -234,7 +234,7 @@ TEST_CASE("processes that roll back end with the checkpoint of a single process"
   CHECK(history.find("rolled back") != std::string::npos);
 }
 
-/// A run after a step with some batches of the first epoch.
+/// A run after one step with the first `batches` batches.
 struct TrainedStep {
   explicit TrainedStep(std::size_t batches)
       : corpus(load_corpus(config.data)), computer(config, corpus) {
@@ -275,7 +275,7 @@ TEST_CASE("processes with different parameters or optimizer state have different
   CHECK(same.computer.state_text() != one.computer.state_text());
 }
 
-/// The messages of the errors of processes that have these texts.
+/// The error message of each process if the processes compare these texts; empty without an error.
 std::vector<std::string> errors_of(const std::vector<std::string>& texts) {
   std::vector<std::string> errors(texts.size());
   test::run_processes(texts.size(), [&](ProcessGroup& group) {
@@ -292,7 +292,7 @@ std::vector<std::string> errors_of(const std::vector<std::string>& texts) {
   return errors;
 }
 
-TEST_CASE("a process that differs from rank 0 is named with the line that differs") {
+TEST_CASE("errors name the process that differs from rank 0 and the differing line") {
   for (const std::string& error : errors_of({"a: 1\n  b: 2\n", "a: 1\n  b: 2\n"})) {
     CHECK(error.empty());
   }

@@ -59,7 +59,7 @@ TEST_CASE("each limit has its threshold and names the key to change") {
   struct Row {
     const char* what;
     const char* change;
-    void (*set)(RunPlan& plan);  ///< just beyond the threshold
+    void (*set)(RunPlan& plan);  ///< sets a value just beyond the threshold
     void (*unset)(RunPlan& plan);
   };
   const std::vector<Row> rows = {
