@@ -70,7 +70,7 @@ TEST_CASE("keys and values have their line and column, in characters from 1") {
   CHECK(value.column == 12);
   CHECK(value.length == 6);  // "ü\"b" with its quotes
   const Place& number = yaml.entries[1].value_place;
-  CHECK(number.column == 26);  // after the anchor
+  CHECK(number.column == 26);  // the column of the value, after the anchor
   CHECK(number.length == 2);
 }
 
@@ -113,10 +113,10 @@ TEST_CASE("a merge key adds the keys of a map unless they are set elsewhere") {
   std::string all;
   for (const YamlEntry& entry : yaml.entries) all += entry.key + entry.value.Scalar() + " ";
   CHECK(all == "b1 c2 c3 e4 c5 b1 e6 c3 b1 ");
-  CHECK(yaml.entries[5].key_place.line == 2);  // where it is written
+  CHECK(yaml.entries[5].key_place.line == 2);  // the line of the merged key
 }
 
-TEST_CASE("a merge key accepts a map or a list of maps, and endless merges are rejected") {
+TEST_CASE("a merge key accepts a map or a list of maps, and more than 100 merges are rejected") {
   for (const char* no_map : {"a:\n  <<: 1\n", "a:\n  <<: [1]\n"}) {
     check_errors(read(no_map).errors, {{"x:2:3", "<<", {"a map or a list of maps"}}});
   }

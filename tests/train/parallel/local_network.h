@@ -124,7 +124,7 @@ class LocalNetwork {
     }
 
     std::size_t bytes_sent = 0;
-    /// For each wait of the process, the number of transfers to it that began before the wait.
+    /// The numbers of transfers that the process began to receive between its waits.
     std::vector<std::size_t> receives_at_once;
 
    private:

@@ -87,8 +87,7 @@ struct ShardedTraining {
 /// Results of a training run.
 struct Trained {
   std::vector<std::vector<double>> parameters;
-  std::vector<std::vector<double>>
-      averages;  ///< values of the parameters after swapping in the averages
+  std::vector<std::vector<double>> averages;    ///< parameters after swap
   std::vector<std::vector<std::byte>> state{};  ///< whole tensors, only in rank 0
   double norm = 0.0;                            ///< norm of the last gradient
 

@@ -12,8 +12,8 @@
 #include "tests/train/program.h"
 #include "train/checkpoint/checkpoint_file.h"
 
-/// Errors for configs, texts and checkpoints that cannot be used. The tests of each reader cover
-/// all errors in its files.
+/// Tests errors for unusable configs, texts and checkpoints. The tests of each reader cover all
+/// errors in its files.
 namespace tapestry {
 namespace {
 

@@ -6,7 +6,7 @@
 #include "tests/train/program.h"
 #include "train/checkpoint/checkpoint_file.h"
 
-/// data.cache and data.corpus_weights, from the config to the checkpoints of a run.
+/// Tests data.cache and data.corpus_weights, from the config to the checkpoints of a run.
 namespace tapestry {
 namespace {
 
@@ -51,7 +51,7 @@ train: {steps: 12, batch_size: 4, threads: 1, log_every: 4, validate_every: 6, s
   Outcome train(const std::string& directory, const std::string& more) const {
     return run("train pairs.yaml train.run_dir=" + directory + " " + more);
   }
-  /// Resumes the run in this directory.
+  /// Resumes the run in a directory.
   Outcome resume(const std::string& directory, const std::string& more) const {
     return run("train --resume " + directory + " " + more);
   }
@@ -163,7 +163,7 @@ TEST_CASE("a dry run, a run with no steps left and commands other than train wri
   CHECK(work.resume("run", "--dry-run train.steps=20").code == 0);
   CHECK_FALSE(fs::exists(work.cache("run")));
 
-  // Scoring does not need the training files either.
+  // Scoring also works without the training files.
   work.write("a.de", "not UTF-8: \xFF\n");
   CHECK(work.out("evaluate run") == scores);
   CHECK(work.run("errors run --set validation").code == 0);
@@ -202,7 +202,7 @@ TEST_CASE("a run that cannot write its cache ends with exit code 5") {
   CHECK(work.resume("run", "train.steps=12 data.cache=never").code == 0);
 }
 
-TEST_CASE("data files and data.corpus_weights may change with permission") {
+TEST_CASE("--allow-change permits changes of data files and of data.corpus_weights") {
   const CacheWorkplace work;
   REQUIRE(work.train("run", "data.cache=always train.steps=7").code == 0);
   work.write("b.en", "eight four\none\nfour\n");
@@ -224,7 +224,7 @@ TEST_CASE("data files and data.corpus_weights may change with permission") {
                  {"`train_source` names 2 files, but `train_target` names 1"});
 }
 
-TEST_CASE("a changed subword file is rejected on resume, and a missing one is not needed") {
+TEST_CASE("a changed subword file is rejected on resume, but a missing file is not") {
   const CacheWorkplace work;
   const std::string shared = " model.max_length=30 data.shared_vocabulary=true ";
   REQUIRE(work.train("learn", shared + "data.subwords=bpe data.vocabulary_size=24 train.steps=1")

@@ -8,7 +8,7 @@
 
 #include "tests/train/kinds.h"
 
-/// Which checkpoint of a run a command uses, and how it reports its choice.
+/// Tests which checkpoint of a run a command uses, and how the command reports its choice.
 namespace tapestry {
 namespace {
 

@@ -17,7 +17,7 @@
 #include "train/base/program.h"
 #include "train/cli/command.h"
 
-/// Properties of all commands: help, mistakes on the command line, paths that cannot be used, and
+/// Tests properties of all commands: help, mistakes on the command line, unusable paths, and
 /// options with invalid values.
 namespace tapestry {
 namespace {
@@ -63,7 +63,7 @@ TEST_CASE("help and version are printed on standard output") {
   CHECK(work.out("--version") == fmt::format("tapestry {}\n", program_version));
 }
 
-TEST_CASE("help of an action describes this action only; other actions are rejected") {
+TEST_CASE("the help of an action describes only this action; unknown actions are rejected") {
   const Workplace work;
   for (const std::string action : {"explain", "diff", "schema", "new"}) {
     const std::string help = work.out("help config " + action);
@@ -88,7 +88,7 @@ std::string read_source(const fs::path& path) {
   return test::read_text(test::source_folder() / path);
 }
 
-TEST_CASE("the manual page has the environment variables that the sources read") {
+TEST_CASE("the manual page lists the environment variables that the sources read") {
   static const std::regex pattern(R"re((?:getenv\(|variable = )"([A-Z_]+)")re");
   std::set<std::string> read{"OPENBLAS_NUM_THREADS"};  // read by OpenBLAS itself
   for (const char* folder : {"autograd", "layers", "optim", "data", "train"}) {
@@ -177,7 +177,7 @@ TEST_CASE("mistakes on the command line give exit code 2 and a hint") {
   check_rows(work, rows);
 }
 
-TEST_CASE("every numeric option rejects invalid numbers in an error with its name") {
+TEST_CASE("every numeric option rejects invalid numbers with an error that names the option") {
   std::size_t options = 0;
   CLI::App program;
   add_commands(program);
@@ -195,7 +195,8 @@ TEST_CASE("every numeric option rejects invalid numbers in an error with its nam
         std::string mistake;
         try {
           CLI::App fresh;
-          const auto actions = add_commands(fresh);  // own the variables that parse() fills
+          const auto actions =
+              add_commands(fresh);  // `actions` owns the variables that parse() sets
           fresh.parse(std::vector<std::string>{value, name, "runs/tiny", command.name});
         } catch (const CLI::ParseError& error) {
           mistake = error.what();

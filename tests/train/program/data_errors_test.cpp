@@ -6,7 +6,7 @@
 
 #include "tests/train/kinds.h"
 
-/// Errors for data and values that cannot be used, and data.on_bad_line.
+/// Tests errors for unusable data and values, and data.on_bad_line.
 namespace tapestry {
 namespace {
 

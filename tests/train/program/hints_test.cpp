@@ -7,7 +7,7 @@
 
 #include "tests/train/program.h"
 
-/// Hints that are followed to the letter.
+/// Tests that exactly following a hint corrects the mistake.
 namespace tapestry {
 namespace {
 
@@ -37,7 +37,7 @@ void replace_mistake(HintAttempt& attempt, const std::string& wrong, const std::
   FAIL("the mistake is not in the attempt: ", wrong);
 }
 
-/// The attempt that does what the hint says, and nothing else.
+/// Changes an attempt exactly as the hint says.
 HintAttempt follow(HintAttempt attempt, const std::string& wrong, const std::string& hint) {
   std::smatch match;
   const auto says = [&](const char* form) {
@@ -57,7 +57,7 @@ HintAttempt follow(HintAttempt attempt, const std::string& wrong, const std::str
   } else if (says("remove it: .*")) {
     replace_mistake(attempt, wrong, "");
   } else if (says("set `([a-z_.]+)` to ([\\w.]+)(?: or .*)?")) {
-    // A key without a section belongs to the section of the mistake, the last override.
+    // A key without a section belongs to the section of the last override, which has the mistake.
     const std::string last = attempt.command.substr(attempt.command.rfind(' ') + 1);
     const bool is_whole = contains(match[1].str(), ".");
     attempt.command += fmt::format(" {}{}={}", is_whole ? "" : last.substr(0, last.find('.') + 1),
@@ -67,7 +67,7 @@ HintAttempt follow(HintAttempt attempt, const std::string& wrong, const std::str
   } else if (says(".*, or replace the file with --force")) {
     attempt.command += " --force";
   } else {
-    FAIL("no rule follows the hint: ", hint);
+    FAIL("no rule for the hint:  ", hint);
   }
   return attempt;
 }
@@ -108,7 +108,7 @@ const std::vector<HintMistake> hinted_mistakes = {
     {copy_config + "train:\n  run_dir: \"C:\\new\"\n  seed: 2\n", dry_run, "\"C:\\new\""},
 };
 
-TEST_CASE("a command succeeds after its hint has been followed to the letter") {
+TEST_CASE("a command succeeds after its hint has been followed exactly") {
   const TrainedWorkplace work;
   for (const auto& [config, command, wrong] : hinted_mistakes) {
     CAPTURE(config);

@@ -8,7 +8,7 @@
 
 #include "tests/train/kinds.h"
 
-/// Runs that begin with the parameters of another run: train.initialize_from.
+/// Tests train.initialize_from: runs that begin with the parameters of another run.
 namespace tapestry {
 namespace {
 
@@ -16,7 +16,8 @@ using test::check_rejected;
 using test::check_words;
 using test::contains;
 
-/// A workplace with a masked language model in runs/masked, and labelled sentences of its language.
+/// A workplace with a masked language model in runs/masked, and labelled sentences in the same
+/// language.
 struct PretrainedWorkplace : test::KindWorkplace {
   PretrainedWorkplace() {
     out("train masked.yaml");
@@ -28,8 +29,8 @@ struct PretrainedWorkplace : test::KindWorkplace {
 const std::string from_masked = " train.initialize_from=runs/masked ";
 
 TEST_CASE(
-    "a classifier keeps the vocabulary of its pretrained model, which a resumed run does not "
-    "need") {
+    "a classifier keeps the vocabulary of its pretrained model, and can be resumed without this "
+    "model") {
   const PretrainedWorkplace work;
   const std::string out = work.out("train classes.yaml" + from_masked);
   CHECK(contains(out, ": loaded 19 of 21 tensors, "));
@@ -43,7 +44,9 @@ TEST_CASE(
   CHECK(work.run("gradcheck parts --coordinates=1 --directions=1").code == 0);
 }
 
-TEST_CASE("a translator makes its target vocabulary from the text if the model has only classes") {
+TEST_CASE(
+    "a translator builds its target vocabulary from the text if the pretrained model has only "
+    "classes") {
   const PretrainedWorkplace work;
   work.out("train classes.yaml");
   work.write("a.txt", "le chat\nun chien\n");
@@ -70,7 +73,7 @@ TEST_CASE("a translator makes its target vocabulary from the text if the model h
 
 TEST_CASE("with a learning rate near 0, a run validates and saves the pretrained weights") {
   const PretrainedWorkplace work;
-  // The loss of each validation, and of the evaluation afterwards.
+  // The loss of each validation, then the loss of `evaluate`.
   const auto losses = [&](const std::string& more) {
     work.out(
         "train agreement.yaml --fresh schedule.learning_rate=1e-30 train.steps=6 "

@@ -8,7 +8,7 @@
 #include "tests/train/kinds.h"
 #include "train/checkpoint/checkpoint_file.h"
 
-/// Runs of every kind of model, and runs whose data files change before they are resumed.
+/// Tests runs of every kind of model, and runs whose data files change before a resume.
 namespace tapestry {
 namespace {
 
@@ -64,7 +64,7 @@ TEST_CASE("a model of every kind is trained, scored, resumed, replayed and check
   }
 }
 
-TEST_CASE("a run on NumPy files can be resumed, and changed labels need permission") {
+TEST_CASE("a run on NumPy files can be resumed, and changed labels require --allow-change") {
   const KindWorkplace work;
   std::vector<std::uint8_t> pixels(24 * 16), labels(24);
   for (std::size_t i = 0; i < pixels.size(); ++i) {
@@ -84,7 +84,7 @@ TEST_CASE("a run on NumPy files can be resumed, and changed labels need permissi
   work.out(resume + " --allow-change data.train_images");
 }
 
-TEST_CASE("training examples may change with permission, but classes may not") {
+TEST_CASE("--allow-change permits changed training examples, but not changed classes") {
   const KindWorkplace work;
   work.out("train classes.yaml");
   const std::string resume = "train --resume classes.yaml train.steps=14";
@@ -96,7 +96,7 @@ TEST_CASE("training examples may change with permission, but classes may not") {
   work.out(allow + " --allow-change data.validation_text");
 }
 
-TEST_CASE("a resumed run warns if a change of files changes which examples are held out") {
+TEST_CASE("a resumed run warns if changed files change which examples are held out") {
   const std::string held_out_anew =
       "\nwarning: the held-out examples have changed; the run may have been trained on some of "
       "them\n";

@@ -17,8 +17,9 @@
 #include "tests/train/limits.h"
 #include "tests/train/program.h"
 
-/// The program under limits on memory, stack and open files. If address space is too small, it does
-/// its work or ends with exit code 8 and a hint; it neither crashes nor hangs, and loses no data.
+/// Tests the program under limits on memory, stack and open files. With little address space, the
+/// program succeeds or ends with exit code 8 and a hint. It neither crashes nor hangs, and loses no
+/// data.
 namespace tapestry {
 namespace {
 
@@ -178,7 +179,7 @@ TEST_CASE("compressed images beyond the address space are rejected with both siz
   CHECK(run_in(2000, work, "train images.yaml --dry-run train.threads=1").code == 0);
 }
 
-TEST_CASE("commands that read a run need little memory, and report that they have less") {
+TEST_CASE("commands that read a run need little memory, and report an error if they have less") {
   if (!limits_can_be_tried()) return;
   const TrainedWorkplace work;
   const auto before = work.contents();
@@ -205,7 +206,7 @@ TEST_CASE("running out of memory soon after the program is loaded ends with exit
     return run_in_kilobytes(limit, work, "inspect runs/tiny").code;
   };
   std::uint64_t enough = 140 << 10,
-                little = 25 << 10;  // inspect succeeds from a limit between them
+                little = 25 << 10;  // the lowest limit for inspect is between `little` and `enough`
   while (enough - little > 200) {
     const std::uint64_t middle = (enough + little) / 2;
     (code(middle) == 0 ? enough : little) = middle;
@@ -338,13 +339,13 @@ TEST_CASE("every command runs on a stack of 64 KiB") {
   CHECK(codes == std::vector<int>(8, 0));
 }
 
-TEST_CASE("the error for a limit of open files that is too low names the limit") {
+TEST_CASE("if the limit of open files is too low, the error names the limit") {
 #ifdef TAPESTRY_ASAN
   return;  // the sanitizer opens descriptors when an exception is thrown
 #endif
   const TrainedWorkplace work;
-  // The program can open one file at a time, which the loader needs to open libraries. Descriptors
-  // inherited from the test runner are closed.
+  // The limit permits one open file at a time, which the loader needs to open libraries.
+  // Descriptors inherited from the test runner are closed.
   const auto run = [&](const std::string& arguments) {
     const auto err = work.stream("limited");
     const int status = std::system(

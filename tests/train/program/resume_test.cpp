@@ -14,7 +14,7 @@
 #include "train/checkpoint/checkpoint_file.h"
 #include "train/checkpoint/run_directory.h"
 
-/// How the program resumes a run, and what may have changed since.
+/// Tests how the program resumes a run, and which changes are allowed.
 namespace tapestry {
 namespace {
 
@@ -51,7 +51,7 @@ TEST_CASE("a run is resumed by its directory, by its config or by both, in any o
   }
 }
 
-TEST_CASE("a run resumed for more steps equals a run that had these steps from the start") {
+TEST_CASE("a run resumed for more steps equals a run with this number of steps from the start") {
   const TrainedWorkplace work;
   const std::string out =
       work.out("train --resume runs/tiny train.steps=20 train.threads=2 train.max_time=1m");
@@ -142,7 +142,7 @@ TEST_CASE("edits of config.yaml in a run are ignored with a warning that shows h
   check_words(out, {"runs/tiny/config.yaml is not used", "model.num_heads", "done: 14 steps"});
   CHECK_FALSE(contains(out, "\n  train.steps"));
   CHECK(contains(work.read(file), "dropout: 0.375"));
-  // The run has overwritten the file.
+  // The run has overwritten the edited file.
   CHECK_FALSE(contains(work.out("train --resume runs/tiny train.steps=15"), "not used"));
   work.write(file, "model: {d_model: }\n");
   check_words(work.run("train --resume runs/tiny train.steps=16").out,
@@ -190,7 +190,7 @@ TEST_CASE("a changed config is compared key by key with the checkpoint") {
                  {"  train.run_dir  \"runs/tiny\"  \"other\"  a run is resumed in its own dir"});
 }
 
-TEST_CASE("a change with --allow-change is recorded, and belongs to the checkpoint") {
+TEST_CASE("a change with --allow-change is recorded in the history of later checkpoints") {
   const TrainedWorkplace work;
   const std::string change = "changed model.dropout: 0.2 -> 0.4\n", line = "step 12: " + change;
   CHECK(contains(work.out("train --resume runs/tiny train.steps=14 train.keep_last=9 "
@@ -198,7 +198,7 @@ TEST_CASE("a change with --allow-change is recorded, and belongs to the checkpoi
                  "\nwarning: " + change));
   CHECK(history(work, work.checkpoint(14)) == line);
   CHECK(contains(work.out("inspect " + work.checkpoint(14)), "\nhistory:\n" + line));
-  // From now on, the change is part of the run.
+  // A resumed run keeps the change.
   work.out("train --resume runs/tiny train.steps=15");
   CHECK(history(work, work.checkpoint(15)) == line);
   check_rejected(work, "train tiny.yaml --resume train.steps=16", 2, {"model.dropout"});
@@ -221,14 +221,15 @@ TEST_CASE("a change with --allow-change is recorded, and belongs to the checkpoi
 struct BegunWorkplace : TinyWorkplace {
   BegunWorkplace() { out("train tiny.yaml train.steps=10 train.log_every=1"); }
 
-  /// Resumes to `steps` with a change that is allowed.
+  /// Resumes the run to `steps` with an allowed change.
   std::string change(const std::string& steps, const std::string& override) const {
     return out("train --resume runs/tiny train.steps=" + steps + " " + override +
                " --allow-change " + override.substr(0, override.find('=')));
   }
 };
 
-TEST_CASE("batch size, data size and optimizer may change with permission, which is printed") {
+TEST_CASE(
+    "--allow-change permits changes of batch size, data size and optimizer, and prints them") {
   struct Change {
     std::string override, history;
     bool new_epoch, new_state;
@@ -308,7 +309,8 @@ TEST_CASE("a run whose learning rate has decayed to 0 needs a new decay_steps to
   check_rejected(within, "train --resume runs/tiny train.steps=15", 2, {"decay"});
 }
 
-TEST_CASE("a resumed run warns of changed kernels or a changed revision, and records the change") {
+TEST_CASE(
+    "a resumed run warns about changed kernels or a changed revision, and records the change") {
   const std::string same = fmt::format("kernels {}, matmul tapestry", kernels_in_use());
   for (const std::string& before : {std::string("kernels mmx, matmul tapestry"), same}) {
     CAPTURE(before);

@@ -20,7 +20,7 @@
 #include "train/checkpoint/run_directory.h"
 #include "train/checkpoint/run_lock.h"
 
-/// Runs that are stopped, and runs that use the directory of another run.
+/// Tests runs that are stopped, and runs that use the directory of another run.
 namespace tapestry {
 namespace {
 
@@ -33,7 +33,7 @@ using test::TinyWorkplace;
 /// through a named pipe.
 class Training : public TinyWorkplace {
  public:
-  /// err  path of standard error; empty: a file
+  /// err  path of standard error; empty: a file outside the workplace
   explicit Training(const std::string& arguments, const std::string& err = {})
       : pipe_(stream("live")),
         both_ends_(open_pipe(pipe_)),
@@ -67,7 +67,7 @@ class Training : public TinyWorkplace {
     }
   }
 
-  /// Waits until the process has computed for 150 ms, more than it needs to start.
+  /// Waits until the process has computed for 150 ms, longer than the program needs to start.
   void await_computation() const {
     const std::string path = fmt::format("/proc/{}/stat", process_.id());
     const double clock_ticks = 0.15 * static_cast<double>(::sysconf(_SC_CLK_TCK));
@@ -153,7 +153,7 @@ TEST_CASE("a run that is stopped by a signal saves, prints how to resume and exi
   }
 }
 
-/// Overrides for data that are loaded for a second.
+/// Overrides for data that take a second to load.
 const std::string slow_data = "data.train_size=1500000 train.steps=1 ";
 
 TEST_CASE("SIGUSR1 while a run is loading saves it later; other signals end it with 128 + n") {
@@ -292,7 +292,7 @@ TEST_CASE("a run whose lock file was replaced by another process ends without a 
   CHECK_FALSE(work.has("runs/tiny/metrics.csv"));
 }
 
-TEST_CASE("a run that ended before its first checkpoint is replaced by a new one") {
+TEST_CASE("a run that ended before its first checkpoint is replaced by a new run") {
   const TinyWorkplace work;
   std::filesystem::create_directories(work / "runs/tiny/checkpoints");
   const std::string leftover = "runs/tiny/checkpoints/.step-00000000.h5.tmp-1-0";

@@ -18,7 +18,7 @@
 #include "tests/train/terminal.h"
 #include "train/checkpoint/checkpoint_file.h"
 
-/// The program with standard streams that are closed, broken or on a full disk.
+/// Tests the program with standard streams that are closed, broken or on a full disk.
 namespace tapestry {
 namespace {
 
@@ -27,7 +27,7 @@ using test::Outcome;
 using test::Streams;
 using test::TrainedWorkplace;
 
-/// Every command whose result is its output.
+/// Every command that prints its result.
 const std::vector<std::string> printing_commands = {"--help",
                                                     "--version",
                                                     "train --help",
@@ -168,7 +168,7 @@ TEST_CASE("a run ends with the same bytes if its output has no reader or all str
   CHECK(contains(full.err, "warning: standard output could not be written: "));
   CHECK(work.run("train tiny.yaml --fresh", Streams{.out_descriptor = pipe.writing_end()}).err ==
         "");
-  // The result of a dry run is its output.
+  // A dry run fails because its output is its only result.
   const auto before = work.contents();
   for (const char* out : {"/dev/full", ""}) {
     const Outcome dry = work.run("train tiny.yaml --fresh --dry-run", Streams{.out = out});
@@ -210,7 +210,8 @@ class Dialogue {
             static_cast<ssize_t>(text.size()));
   }
 
-  /// The next line of output, without its line feed; "no answer" after a minute without one.
+  /// The next line of output, without its line feed, or "no answer" if no line arrives within a
+  /// minute.
   std::string read_line() {
     constexpr int long_time = 60'000;  // milliseconds
     while (read_.find('\n') == read_.npos) {
@@ -303,11 +304,11 @@ TEST_CASE("the memory use of translate does not depend on the number of lines") 
   };
   const std::size_t few = translate(20), many = translate(200);
   CHECK(dialogue.end() == 0);
-  CHECK(many < few + 1024);  // the lines in between are 8 MB
+  CHECK(many < few + 1024);  // the additional lines have 8 MB
 #endif
 }
 
-TEST_CASE("escape codes of classes and prompts are escaped on terminals, raw in pipes") {
+TEST_CASE("escape codes in classes and prompts are escaped on terminals, but not in pipes") {
   const KindWorkplace work;
   std::string labelled;
   for (int i = 0; i < 20; ++i) labelled += i % 2 == 0 ? "\x1B[31mno\tit rains\n" : "a\tfine\n";
@@ -333,7 +334,7 @@ TEST_CASE("escape codes of classes and prompts are escaped on terminals, raw in 
   CHECK(terminal.text() == "\\x1B[31ma\r\n");
 }
 
-TEST_CASE("escape codes of checkpoints are escaped") {
+TEST_CASE("escape codes in checkpoints are escaped") {
   const TrainedWorkplace work;
   ArrayStore snapshot;
   for (const auto& [path, array] : read_checkpoint(work / work.checkpoint(12))) {

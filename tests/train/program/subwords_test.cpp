@@ -9,7 +9,7 @@
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/checkpoint_file.h"
 
-/// data.subwords, from the config to the output of a trained model.
+/// Tests data.subwords, from the config to the output of a trained model.
 namespace tapestry {
 namespace {
 
@@ -45,7 +45,7 @@ struct PairWorkplace : test::Workplace {
               settings);
   }
 
-  /// Trains into a directory and returns its last checkpoint.
+  /// Trains a run in a directory and returns the last checkpoint.
   ArrayStore train(const std::string& directory, const std::string& more = "") const {
     out("train pairs.yaml train.run_dir=" + directory + " " + more);
     return has(last(directory)) ? read_checkpoint(*this / last(directory)) : ArrayStore();

@@ -15,7 +15,7 @@
 #include "train/checkpoint/arithmetic.h"
 #include "train/checkpoint/metrics.h"
 
-/// `tapestry train`: new runs, their directories and output, dry runs and lengths in epochs.
+/// Tests `tapestry train`: new runs, their directories and output, dry runs and lengths in epochs.
 namespace tapestry {
 namespace {
 
@@ -49,12 +49,12 @@ TEST_CASE("train prints its progress and writes config, checkpoints, metrics and
   CHECK(work.has(work.checkpoint(12)));
   CHECK(split_lines(work.read("runs/tiny/metrics.csv")).size() == 1 + 3 + 2);
   CHECK(split_lines(work.read("runs/tiny/train.log")).size() == split_lines(done.out).size());
-  // The config in the run directory trains to the same bytes.
+  // Training with the config in the run directory gives the same bytes.
   work.out("train runs/tiny/config.yaml train.run_dir=runs/again train.threads=2");
   CHECK(work.read(work.checkpoint(12, "runs/again")) == work.read(work.checkpoint(12)));
 }
 
-TEST_CASE("the end of a run names the best validation and its step, also after a resume") {
+TEST_CASE("the end of a run names the best validation and its step, even after a resume") {
   const TrainedWorkplace work;
   work.out(
       "train tiny.yaml train.run_dir=best train.best_metric=exact_match "
@@ -200,7 +200,7 @@ TEST_CASE("skipped data are reported at the start of a run and when it is resume
 
 // ---- Run directories
 
-TEST_CASE("a second run in the same directory is rejected; --fresh moves the old one aside") {
+TEST_CASE("a second run in the same directory is rejected; --fresh moves the old run aside") {
   const TrainedWorkplace work;
   check_rejected(work, "train tiny.yaml", 2,
                  {"runs/tiny: already contains a run, at step 12\n",
@@ -306,7 +306,7 @@ TEST_CASE("a config whose name, or whose folder's name, cannot be stored is reje
   }
 }
 
-TEST_CASE("the config of a run names its run, and a copy of it needs another directory") {
+TEST_CASE("a copy of the config of a run needs another run directory") {
   const TrainedWorkplace work;
   fs::create_directory(work / "copies");
   fs::copy_file(work / "runs/tiny/config.yaml", work / "copies/mine.yaml");
@@ -344,7 +344,9 @@ TEST_CASE("a dry run computes one step, estimates the whole run and writes nothi
 
 // ---- Epochs
 
-TEST_CASE("a run set in epochs equals a run of as many steps, and can be resumed for more epochs") {
+TEST_CASE(
+    "a run set in epochs equals a run of the same number of steps, and can be resumed for more "
+    "epochs") {
   const TinyWorkplace work;
   const std::string train = "train tiny.yaml schedule.kind=cosine schedule.warmup_steps=25% ";
   work.out(train + "train.run_dir=steps");

@@ -23,7 +23,7 @@ std::string line(int step, const std::string& event) {
   return "{\"step\":" + std::to_string(step) + ",\"event\":\"" + event + "\",\"x\":1}\n";
 }
 
-/// The steps of the events `a`, and the number of ignored lines.
+/// The steps of all events named `a`, and the number of ignored lines.
 std::pair<std::vector<std::uint64_t>, std::size_t> read(const std::string& text) {
   std::vector<std::uint64_t> steps;
   const std::size_t ignored = read_events(text, "a", [&](std::uint64_t step, const Json& json) {
@@ -83,7 +83,7 @@ TEST_CASE("opening a log removes an incomplete or invalid end") {
   }
 }
 
-TEST_CASE("reading stops at the first invalid line, and counts the lines from there on") {
+TEST_CASE("reading stops at the first invalid line, and counts the ignored lines") {
   const std::string good = line(5, "a");
   for (const std::string& bad :
        {std::string("x\n"), line(4, "a"), std::string("\n"),
@@ -97,7 +97,7 @@ TEST_CASE("reading stops at the first invalid line, and counts the lines from th
   CHECK(read(good.substr(0, good.size() - 1)).first.empty());
 }
 
-TEST_CASE("a log that cannot be written reports a problem and changes nothing") {
+TEST_CASE("a log that cannot be written reports a problem and does not change other files") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "events.jsonl");
   EventLog log(folder / "events.jsonl", 0, 0);

@@ -31,7 +31,7 @@ struct Tensors {
     parameters.create_buffer("norm.running_mean", {4}, zeros_initializer());
   }
 
-  /// Changes the sign of a 0 in the second parameter, which is one bit.
+  /// Flips one bit in the second parameter: the sign of a 0.
   void flip_bit() {
     Tensor bias = parameters.list()[1].tensor;
     bias.mutable_values<float>()[1] *= -1.0F;
@@ -54,7 +54,7 @@ TEST_CASE("a change of one bit changes only the digest of its tensor") {
   CHECK(after[2] == before[2]);
 }
 
-// Expected values: XXH3 of 8 and 16 zero bytes by the Python package xxhash.
+// Expected values: XXH3 of 8 and 16 zero bytes, computed by the Python package xxhash.
 TEST_CASE("a digest is the low half of XXH3") {
   const auto digests = digests_of(Tensors());
   CHECK(digests[1] == 0x6f87acd9);
@@ -111,7 +111,7 @@ DigestTable table_of(const std::vector<std::array<std::uint32_t, 3>>& rows) {
   return table;
 }
 
-TEST_CASE("comparing digests finds the first different step of both runs, and its tensors") {
+TEST_CASE("comparing digests finds the first step that differs between two runs, and its tensors") {
   const DigestTable a = table_of({{1, 1, 1}, {2, 2, 2}, {3, 3, 3}, {4, 4, 4}});
   const auto equal = compare_digests(a, a);
   REQUIRE(equal.has_value());
@@ -194,7 +194,7 @@ TEST_CASE("written records are read back unchanged") {
   CHECK(records[0].training == record_of(5).training);
 }
 
-TEST_CASE("the last record of a step counts, and ignored lines are counted") {
+TEST_CASE("only the last record of a step is used, and ignored lines are counted") {
   const auto line = [](int step, const std::string& bytes) {
     return fmt::format(
                R"({{"step":{},"event":"validation","resident_bytes":{},"samples":[],"blocks":[]}})",

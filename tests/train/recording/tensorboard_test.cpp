@@ -54,7 +54,8 @@ TEST_CASE("an event file starts with its version, and each record has masked CRC
   CHECK(text.substr(12 + 9, 15) ==
         "\x1A\x0D"
         "brain.Event:2");
-  // The length 24, and the masked CRC-32C of its 8 bytes, bit by bit as RFC 3720, 12.1 defines it.
+  // The length 24, and the masked CRC-32C of its 8 bytes, computed bit by bit according to RFC
+  // 3720, 12.1.
   CHECK(text.substr(0, 12) == std::string("\x18\0\0\0\0\0\0\0\xA3\x7F\x4B\x22", 12));
 }
 
@@ -86,7 +87,7 @@ TEST_CASE("a histogram is a HistogramProto with the upper limits of its interval
   const auto doubles = [](const std::vector<double>& values) {
     return std::string(reinterpret_cast<const char*>(values.data()), 8 * values.size());
   };
-  // min, max, num, sum, sum_squares; bucket_limit; bucket.
+  // The fields min, max, num, sum, sum_squares, bucket_limit and bucket.
   std::string proto;
   for (const double value : {0.0, 1.0, 3.0, 1.5, 4.0}) {
     proto += "\x09\x11\x19\x21\x29"[proto.size() / 9] + doubles({value});
@@ -142,7 +143,7 @@ TEST_CASE("opening an event file removes later steps and invalid records") {
   }
 }
 
-TEST_CASE("an event file that cannot be written reports a problem and changes nothing") {
+TEST_CASE("an event file that cannot be written reports a problem") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "events");
   EventFile file(folder / "events", 0);

@@ -35,7 +35,7 @@ TEST_CASE("the statistics of weights cover the values of all tensors") {
   CHECK(s.histogram.counts == std::vector<std::uint64_t>{1, 0, 0, 0, 2, 1, 2});
 }
 
-TEST_CASE("non-finite values are counted and left out") {
+TEST_CASE("non-finite values are counted and excluded from the statistics") {
   const double infinity = std::numeric_limits<double>::infinity();
   const std::array some{tensor({4}, {1, infinity, -infinity, std::nan("")})};
   const WeightStatistics s = weight_statistics(some);
@@ -73,7 +73,7 @@ TEST_CASE("the parameters of a model are grouped by block") {
   CHECK(blocks[1].matrices.values == 4);  // without the bias
   CHECK(blocks[1].matrices.mean == 2.0);
   CHECK(blocks[2].path == "stack.1");
-  CHECK(blocks[3].matrices.values == 2);  // has no matrix
+  CHECK(blocks[3].matrices.values == 2);  // all parameters of a block without a matrix
   CHECK(weights_by_block(Parameters(DType::float32, 1)).empty());
 }
 
@@ -120,7 +120,7 @@ TEST_CASE("the update ratio of a block is the ratio of norms of its matrices") {
   CHECK(blocks[1].weights.values == 4);
 }
 
-TEST_CASE("a step that was not recorded has neither ratio nor gradients") {
+TEST_CASE("a step that was not recorded has neither an update ratio nor gradients") {
   SmallModel model;
   WeightWatch watch(model.parameters);
   REQUIRE(watch.before_update());

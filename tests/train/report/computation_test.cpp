@@ -140,7 +140,7 @@ TEST_CASE("the steps of a trace are the layers of each kind of model, with outpu
   }
 }
 
-TEST_CASE("each step has the values of the operation called directly") {
+TEST_CASE("each step has the same values as a direct call of its operation") {
   Model model = model_of("language_model");
   const ComputationTrace trace = record_trace(model, one_example_batch("language_model"));
   const std::string layer = "decoder.layers.0.";
@@ -303,7 +303,7 @@ struct Explained {
   ComputationTrace trace;
 };
 
-TEST_CASE("the JSON has the values of every step, with all digits or with the digits of the page") {
+TEST_CASE("the JSON has the values of every step, with all digits or rounded for the page") {
   const Explained explained;
   const Json exact = explained.json(true), rounded = explained.json(false);
   REQUIRE(rounded["steps"].size() == explained.trace.steps.size());
@@ -382,7 +382,7 @@ TEST_CASE("attention steps have tensors by head, and names of queries and keys")
   FAIL("no step of attention");
 }
 
-TEST_CASE("parameters have norms, and values unless they are large") {
+TEST_CASE("parameters have norms, and small parameters also have values") {
   Explained explained;
   const Json data = explained.json(true);
   const Json& bias = data["parameters"]["output.bias"];

@@ -63,7 +63,7 @@ TEST_CASE("a short curve is not reduced") {
   CHECK_THROWS_AS(extremes(curve, 3), std::invalid_argument);
 }
 
-TEST_CASE("the means of parts leave out non-finite values") {
+TEST_CASE("the means of the parts of a curve exclude non-finite values") {
   const Curve curve{.steps = {1, 2, 3, 4, 5, 6}, .values = {1, 3, nan, 5, nan, nan}};
   const Curve means = part_means(curve, 3);
   CHECK(means.steps == std::vector<std::uint64_t>{2, 4});

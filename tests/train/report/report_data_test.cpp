@@ -23,7 +23,7 @@
 #include "train/config/load.h"
 #include "train/tasks/data_source.h"
 
-/// The data of reports, for runs that the program has trained.
+/// Tests the data of reports on trained runs.
 namespace tapestry {
 namespace {
 
@@ -151,7 +151,7 @@ TEST_CASE("each curve of metrics has the name and the values of its column") {
   CHECK(compared == 10);
 }
 
-TEST_CASE("losses of a partly scored set belong to the scored examples") {
+TEST_CASE("if only part of a set is scored, its losses belong to the scored examples") {
   const test::TrainedWorkplace work;
   const auto losses = [&](std::size_t scored) {
     std::map<int, double> found;
@@ -171,7 +171,8 @@ TEST_CASE("losses of a partly scored set belong to the scored examples") {
   }
 }
 
-TEST_CASE("accuracy equals the accuracy of evaluate, and parameters are counted as by inspect") {
+TEST_CASE(
+    "the accuracy equals the output of evaluate, and the parameter count the output of inspect") {
   const test::TrainedWorkplace work;
   const Json run = report_of({work / "runs/tiny"}, {.set = "test"})["runs"][0];
   CHECK(run["held_out"]["set"] == "test");
@@ -209,7 +210,7 @@ TEST_CASE("accuracy equals the accuracy of evaluate, and parameters are counted 
 
 TEST_CASE("every layer and head of the attention samples has a row of weights for each query") {
   const test::TrainedWorkplace work;
-  // The lengths of the examples differ in the test set.
+  // The test set has examples of different lengths.
   const Json run =
       report_of({work / "runs/tiny"}, {.set = "test", .examples = 0, .attention = 2})["runs"][0];
   CHECK(run["held_out"]["shown"].empty());

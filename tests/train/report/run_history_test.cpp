@@ -50,7 +50,7 @@ TEST_CASE("curves of metrics.csv keep nan and inf, and leave out columns without
   CHECK_THROWS_AS(metric_curves("step\n", "metrics"), CheckpointError);
 }
 
-TEST_CASE("events give curves and processes") {
+TEST_CASE("curves and process times are read from the events of a run") {
   const test::TemporaryFolder folder;
   EventLog log(folder / events_file_name, 0, 0);
   TimeRecorder recorder;

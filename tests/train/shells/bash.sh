@@ -6,7 +6,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/common.sh"
 source <(tapestry completion bash)
 
-# Splits a line as Bash does, at spaces and at each =, calls the completion function and prints its
+# Splits a line like Bash, at spaces and at each =, calls the completion function and prints its
 # candidates.
 complete_line() {
   local word

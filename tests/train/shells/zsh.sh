@@ -8,7 +8,8 @@ command -v zsh >/dev/null || { echo "zsh is not installed"; exit 77; }
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/common.sh"
 
-# Tests the script in a folder of functions, where packages install it, and sourced, as in the help.
+# Tests the script both in a function folder, where packages install it, and sourced, as in the
+# help.
 mkdir "$work/functions"
 tapestry completion zsh >"$work/functions/_tapestry"
 zsh -n "$work/functions/_tapestry"

@@ -24,7 +24,7 @@ std::string rejection(const Values& overrides) {
   return "";
 }
 
-TEST_CASE("overrides with several values are axes, the others are fixed") {
+TEST_CASE("overrides with several values become axes, and overrides with one value are fixed") {
   const SweepOverrides parsed = parse_sweep_overrides(
       {"model.dropout=0.1", "schedule.learning_rate=1e-4,3e-4", "train.seed=-1..2",
        "data.train_source=[a, b],[c]", "data.train_text='x,y'", "train.run_dir="});
@@ -58,7 +58,7 @@ TEST_CASE("invalid values of a sweep are rejected") {
   CHECK(rejection({"a.b=1..10000"}).empty());
 }
 
-TEST_CASE("combinations have the values of the last axis next to each other") {
+TEST_CASE("the value of the last axis changes fastest in the list of combinations") {
   const auto all = all_combinations({{"a", {"1", "2"}}, {"b", {"x", "y", "z"}}});
   CHECK(all == std::vector<Values>{
                    {"1", "x"}, {"1", "y"}, {"1", "z"}, {"2", "x"}, {"2", "y"}, {"2", "z"}});
@@ -66,7 +66,7 @@ TEST_CASE("combinations have the values of the last axis next to each other") {
   CHECK_THROWS_AS(all_combinations({many, many}), UsageError);
 }
 
-TEST_CASE("a sample has distinct combinations in order and depends only on the seed") {
+TEST_CASE("a sample has distinct, sorted combinations and depends only on the seed") {
   SweepAxis axis{.key = "a", .values = {}};
   for (int i = 0; i < 50; ++i) axis.values.push_back(std::to_string(1000 + i));
   const auto sample = sampled_combinations({axis}, 10, 1);
@@ -103,7 +103,7 @@ TEST_CASE("a sample of any number of combinations can be drawn") {
   CHECK(std::ranges::is_sorted(most));
 }
 
-/// "settings:step" of each stage.
+/// The number of settings and the last step of each stage, as "settings:step".
 std::string stages(std::size_t runs, std::size_t factor, std::uint64_t steps,
                    std::uint64_t validate_every) {
   std::string text;
@@ -113,7 +113,7 @@ std::string stages(std::size_t runs, std::size_t factor, std::uint64_t steps,
   return text;
 }
 
-TEST_CASE("each stage has fewer runs and more steps than the stage before") {
+TEST_CASE("each stage has fewer runs and more steps than the previous stage") {
   CHECK(stages(9, 3, 900, 100) == "9:100 3:300 1:900 ");
   CHECK(stages(10, 3, 900, 50) == "10:50 4:100 2:300 1:900 ");
   CHECK(stages(8, 2, 1000, 100) == "8:200 4:300 2:500 1:1000 ");

@@ -25,7 +25,7 @@ std::string table(const std::vector<double>& losses) {
   return metrics.csv();
 }
 
-TEST_CASE("the best value comes from the first best validation up to a step") {
+TEST_CASE("the best value up to a step comes from the first validation that reached it") {
   const std::string csv = table({3, 1, NAN, 1, 0.5});
   CHECK(best_value(csv, "loss", 40)->value == 1);
   CHECK(best_value(csv, "loss", 40)->step == 20);
@@ -35,7 +35,7 @@ TEST_CASE("the best value comes from the first best validation up to a step") {
   CHECK_FALSE(best_value(table({NAN}), "loss", 100).has_value());
 }
 
-/// The best values of runs, each a setting.
+/// Settings with one run each, whose best values are `means`.
 std::vector<Setting> settings_of(const std::vector<std::optional<double>>& means) {
   std::vector<Setting> settings;
   for (const auto& mean : means) {
@@ -92,7 +92,7 @@ TEST_CASE("the best setting has the best mean over seeds, not the best seed") {
   CHECK(settings[1].runs == std::vector<std::size_t>{1, 3});
   CHECK(overrides_of(axes, settings[1]) == std::vector<std::string>{"a=y"});
   CHECK(settings[0].mean() == 5.0);
-  CHECK(settings[1].mean() == 2.0);  // of the seed that has a value
+  CHECK(settings[1].mean() == 2.0);  // only one seed has a value
   CHECK(best_settings(settings, "loss", 1) == std::vector<std::size_t>{1});
   CHECK_FALSE(Setting().mean().has_value());
   // Without seeds, each run is a setting.
@@ -101,7 +101,7 @@ TEST_CASE("the best setting has the best mean over seeds, not the best seed") {
   CHECK(single[1].runs == std::vector<std::size_t>{1});
 }
 
-TEST_CASE("a table has no formulas, but numbers stay numbers") {
+TEST_CASE("a table contains no formulas, and numbers remain numbers") {
   const std::vector<SweepAxis> axes = {{"a", {"=1+1", "@x"}}};
   for (const std::string formula : {"=1+1.fr", "@x", "-a", "+cmd", "\tx", "-1-1"}) {
     CAPTURE(formula);

@@ -98,7 +98,7 @@ void reject_threads() {
   static std::vector<std::jthread> idle;
   idle.reserve(64);
   const rlimit no_more{1, 1};
-  ::setrlimit(RLIMIT_AS, &no_more);  // only stacks of ended threads are left; use them up:
+  ::setrlimit(RLIMIT_AS, &no_more);  // the stacks of ended threads remain available; use them up:
   try {
     while (idle.size() < 64) idle.emplace_back([] { ::pause(); });
   } catch (const std::system_error&) {

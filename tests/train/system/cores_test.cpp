@@ -23,7 +23,7 @@ std::string text_or_none(const std::optional<std::string>& warning) {
   return warning.value_or("none");
 }
 
-TEST_CASE("a warning names the lower of cores and quota if there are more threads than that") {
+TEST_CASE("if threads exceed the cores or the quota, a warning names the lower limit") {
   const std::string on_2 = "warning: threads: 8 on 2 cores; try train.threads=2";
   struct Row {
     Cores cores;
@@ -53,7 +53,7 @@ TEST_CASE("a warning names the load of other programs if they leave too few core
     const char* busy;  // in the message; null: no warning
   };
   for (const Case& given : std::vector<Case>{
-           {10, 20, 20, 2, 2, nullptr},       // only this process
+           {10, 20, 20, 2, 2, nullptr},       // only this process computes
            {10, 20, 10, 2, 1, nullptr},       // one core each
            {10, 20, 10, 2, 2, "1.0 of 2"},    // half of the time of each thread is lost
            {10, 20, 14.5, 2, 2, "0.6 of 2"},  //

@@ -30,7 +30,7 @@ TEST_CASE("each signal that requests an end is recorded") {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR2, SIGXCPU}) {
     CAPTURE(signal);
     const RunSignals signals;
-    CHECK(signals.stop() == 0);  // an earlier object's signal is forgotten
+    CHECK(signals.stop() == 0);  // without the signal of the previous object
     CHECK_FALSE(signals.end_requested());
     std::raise(signal);
     CHECK(signals.stop() == signal);
@@ -63,7 +63,8 @@ TEST_CASE("the last call of end_at() sets the time") {
 }
 
 // The thread sanitizer runs no signal handlers in a child forked from a process with several
-// threads, and earlier tests may have started threads. tests/train/program/stop_test.cpp covers it.
+// threads, and earlier tests may have started threads. tests/train/program/stop_test.cpp covers
+// this case.
 #if !defined(TAPESTRY_TSAN)
 /// Runs an action in a child process. Returns its status from waitpid().
 int status_of(const std::function<void()>& action) {
@@ -94,10 +95,11 @@ TEST_CASE("a second signal to this process ends it, even after stop_by()") {
        },
        SIGTERM}};
   for (const auto& [receive, signal] : rows) {
-    const int status = status_of([&receive = receive] {  // clang 14 captures no structured binding
-      RunSignals signals;
-      receive(signals);
-    });
+    const int status =
+        status_of([&receive = receive] {  // clang 14 cannot capture a structured binding
+          RunSignals signals;
+          receive(signals);
+        });
     REQUIRE(WIFSIGNALED(status));
     CHECK(WTERMSIG(status) == signal);
   }
@@ -115,13 +117,13 @@ TEST_CASE("the first signal to this process after stop_by() does not end it") {
   CHECK(WEXITSTATUS(status) == SIGTERM);
 }
 
-/// The exit code of a child that receives `signal` after `prepare` while it writes folder/x; minus
-/// the signal that ended it. Checks that no temporary file is left.
+/// The exit code of a child process that calls `prepare` and receives `signal` while it writes
+/// folder/x; -n if signal n ended it. Checks that no temporary file is left.
 int code_while_writing(int signal, const std::function<void()>& prepare) {
   const test::TemporaryFolder folder;
   const int status = status_of([&] {
     static_cast<void>(std::freopen("/dev/null", "w", stderr));
-    std::signal(signal, SIG_DFL);  // doctest handles some
+    std::signal(signal, SIG_DFL);  // doctest handles some signals
     prepare();
     TemporaryFile file(folder / "x");
     std::raise(signal);
@@ -136,7 +138,7 @@ TEST_CASE("a signal that ends the process deletes the file that is being written
     CAPTURE(signal);
     CHECK(code_while_writing(signal, handle_signals_of_program) == -signal);
     CHECK(code_while_writing(signal, [] { new RunSignals(true, true); }) == 128 + signal);
-    if (signal == SIGXCPU) continue;  // repeated by the system
+    if (signal == SIGXCPU) continue;  // the system repeats SIGXCPU
     CHECK(code_while_writing(signal, [] { new RunSignals(); }) == -signal);
     CHECK(code_while_writing(signal, [] { (new RunSignals(true, true))->start_run(); }) == -signal);
   }

@@ -47,7 +47,7 @@ EndOfProcess end_of(void (*terminated)()) {
 void throw_bad_alloc() { throw std::bad_alloc(); }
 void lack_memory() noexcept { throw_bad_alloc(); }
 
-TEST_CASE("termination without an exception or by bad_alloc is reported as being out of memory") {
+TEST_CASE("termination without an exception or by bad_alloc is reported as running out of memory") {
   for (void (*terminated)() : {+[]() noexcept { std::terminate(); }, &lack_memory}) {
     const EndOfProcess end = end_of(terminated);
     CHECK(WIFEXITED(end.status));
@@ -58,7 +58,7 @@ TEST_CASE("termination without an exception or by bad_alloc is reported as being
   }
 }
 
-TEST_CASE("another uncaught exception ends a program with SIGABRT") {
+TEST_CASE("any other uncaught exception ends a program with SIGABRT") {
   const EndOfProcess end = end_of([] {
     try {
       throw std::runtime_error("a bug");

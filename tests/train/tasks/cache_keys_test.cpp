@@ -16,8 +16,9 @@
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
 
-/// The file of tokenized training examples (data.cache) is reused only if nothing that the examples
-/// depend on has changed. After any change they equal the examples of a run without a cache.
+/// Tests that the cache of tokenized training examples (data.cache) is reused only if nothing that
+/// the examples depend on has changed. After any change, the examples must equal the examples of a
+/// run without a cache.
 namespace tapestry {
 namespace {
 
@@ -46,11 +47,12 @@ const Lines weights = {"data.corpus_weights=[1, 3]"};
 const Lines unigram = {"data.subwords=unigram", "data.vocabulary_size=34"};
 const Lines from_file = {"data.subwords=file", "data.subword_file=%/a.model"};
 const Lines from_files = from_file + Lines{"data.target_subword_file=%/a.model"};
-/// One side has five equally frequent words, the other eleven words that occur once or more often.
+/// One side has five equally frequent words; the other side has eleven words, which occur 1, 2,
+/// ..., 11 times.
 const Lines rare_targets = {"data.train_source=%/even", "data.train_target=%/graded"};
 const Lines rare_sources = {"data.train_source=%/graded", "data.train_target=%/even"};
 
-/// Adds changes of the keys that all texts have.
+/// Adds changes of the keys that apply to all texts.
 std::vector<Change> with_word_changes(const std::vector<Change>& changes) {
   const std::vector<Change> all = {
       {"lowercase", {"data.lowercase=true"}},
@@ -96,7 +98,7 @@ const std::vector<CachedTask> tasks = {
          {"train_target", {}, {}, {"b.target"}},
          {"shared_vocabulary", {"data.shared_vocabulary=true"}},
          {"max_tokens", {"data.max_tokens=4"}},
-         // The vocabulary of a file does not change.
+         // The vocabulary comes from a file and does not change.
          {"max_tokens", {"data.max_tokens=8"}, from_files},
          {"lowercase", {"data.lowercase=true"}, from_files},
          {"min_frequency", {"data.min_frequency=2"}, rare_targets},
