@@ -40,7 +40,7 @@ class NetworkWithLoss : public Network {
   OwnLoss loss_;
 };
 
-/// Gives each network that `make` creates this loss.
+/// Wraps each network that `make` creates, so that it uses this loss.
 inline MakeNetwork with_loss(MakeNetwork make, OwnLoss loss) {
   return [make = std::move(make), loss = std::move(loss)](const Scope& scope) {
     return std::make_unique<NetworkWithLoss>(make(scope), loss);

@@ -48,7 +48,7 @@ struct Outcome {
 std::string read_text(const std::filesystem::path& path);
 void write_text(const std::filesystem::path& path, const std::string& text);
 
-/// The lines of a text, without their ends.
+/// The lines of a text, without line ends.
 std::vector<std::string> split_lines(const std::string& text);
 
 /// The files of the standard streams of a process, as absolute paths. An empty path closes the
@@ -124,8 +124,8 @@ void check_words(const std::string& text, const Words& words);
 void check_rejected(const Workplace& work, const CommandLine& command, int code, const Words& words,
                     const std::string& input = "");
 
-/// A command line, its exit code, and the key words in its output, or in its error unless the code
-/// is 0.
+/// A command line, its exit code, and the key words in its output, or in its error message if the
+/// code is not 0.
 struct CommandRow {
   CommandLine command;
   int code;

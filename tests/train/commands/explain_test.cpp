@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 using test::contains;
 using test::Words;
 
-/// The pixels of an image of images.yaml.
+/// The pixels of an image for images.yaml.
 const std::string pixels = "5,8,6,9,7,5,8,6,4,2,0,3,1,4,2,0";
 
 struct ExplainWorkplace : test::KindWorkplace {
@@ -77,7 +77,7 @@ void check_data(const Json& data, const Case& of) {
   CHECK(attentions == of.attentions);
 }
 
-TEST_CASE("explain shows every kind of model, with initial or trained values") {
+TEST_CASE("explain supports every kind of model, before and after training") {
   const ExplainWorkplace work;
   for (const Case& of : cases) {
     CAPTURE(of.config);

@@ -58,7 +58,7 @@ TEST_CASE("generate ends with an error that names the layer if the scores are Na
   CHECK(contains(done.err, "first in decoder.layers.0.ff"));
 }
 
-TEST_CASE("samples with different seeds differ, and their seeds are printed") {
+TEST_CASE("different seeds give different samples, and the seeds are printed") {
   const GenerateWorkplace work;
   const auto one = [&](const std::string& prompt, const std::string& seed) {
     return work.letters(prompt + " --tokens 20 --seed " + seed);

@@ -28,7 +28,7 @@ using test::contains;
 using test::TinyWorkplace;
 using test::TrainedWorkplace;
 
-TEST_CASE("inspect lists arrays, numbers and the config") {
+TEST_CASE("inspect lists the arrays, numbers and config of a checkpoint") {
   const TrainedWorkplace work;
   const ArrayStore snapshot = read_checkpoint(work / work.checkpoint(12));
   const std::string out = work.out("inspect " + work.checkpoint(12));

@@ -218,7 +218,7 @@ TEST_CASE("a replay whose weights differ from the recorded digests ends with exi
   }
 }
 
-TEST_CASE("replay rejects mistakes on its command line") {
+TEST_CASE("replay rejects invalid command lines") {
   check_rows(TrainedWorkplace(),
              {{"replay --step 3", 2, {"RUN is required"}},
               {"replay runs/tiny", 2, {"--step is required"}},
@@ -242,8 +242,8 @@ TEST_CASE("replay rejects mistakes on its command line") {
 
 // ---- diff
 
-/// Flips a bit of an element of a float32 array in a checkpoint: bit 0 is the lowest, bit 31
-/// the sign.
+/// Flips one bit of an element of a float32 array in a checkpoint. Bit 0 is the lowest bit, and bit
+/// 31 is the sign.
 void flip_bit(const std::filesystem::path& path, const std::string& name, std::size_t element,
               std::size_t bit = 0) {
   const ArrayStore before = read_checkpoint(path);
@@ -271,7 +271,7 @@ struct TwoRuns : test::TinyWorkplace {
   }
 };
 
-TEST_CASE("diff names the first step and tensor of two runs that differ in one bit") {
+TEST_CASE("diff names the first step and tensor in which two runs differ, even by one bit") {
   const TwoRuns work;
   CHECK(work.out("diff a b") ==
         "events.jsonl: the parameters are equal up to step 12\n"

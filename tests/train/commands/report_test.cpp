@@ -16,8 +16,7 @@ using test::contains;
 using test::TrainedWorkplace;
 
 TEST_CASE(
-    "the report of one run is written to its directory, and of several runs to the working "
-    "folder") {
+    "a report is written to the directory of its run, or to the working folder for several runs") {
   const TrainedWorkplace work;
   CHECK(work.run("report runs/tiny").out.starts_with("runs/tiny/report.html: 0."));
   const std::string page = work.read("runs/tiny/report.html");
@@ -26,7 +25,7 @@ TEST_CASE(
   // For the folder `checkpoints`, the report is also written into the run directory.
   REQUIRE(work.run("report runs/tiny/checkpoints").code == 0);
   CHECK_FALSE(work.has("runs/tiny/checkpoints/report.html"));
-  // The run can still be resumed, and its report replaced.
+  // The run can still be resumed, and its report can be replaced.
   work.out("train --resume runs/tiny train.steps=14");
   REQUIRE(work.run("report runs/tiny").code == 0);
   CHECK(contains(work.read("runs/tiny/report.html"), R"("steps":14)"));
@@ -118,7 +117,7 @@ TEST_CASE("a run writes its report after validations and at its end") {
   CHECK(digest("with") == digest("without"));
 }
 
-TEST_CASE("a report that cannot be written, or is incomplete, causes a warning") {
+TEST_CASE("a report that cannot be written or is incomplete causes a warning") {
   const TrainedWorkplace work;
   fs::create_directory(work / "runs/tiny/report.html");
   CHECK(contains(work.out("train --resume runs/tiny train.steps=14 train.report_every=1"),

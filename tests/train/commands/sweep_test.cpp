@@ -22,7 +22,7 @@ using test::Outcome;
 
 struct SweepWorkplace : test::TinyWorkplace {
   std::string table() const { return read("runs/tiny-sweep/sweep.csv"); }
-  /// The path of a file or folder in the directory of a run of the sweep.
+  /// The path of a file or folder in a run directory of the sweep.
   std::string of_run(const std::string& run, const std::string& name) const {
     return "runs/tiny-sweep/" + run + "/" + name;
   }
@@ -47,7 +47,7 @@ TEST_CASE("a sweep trains a run for each combination and prints the best mean ov
   CHECK(contains(table, "\nrun-04,2,0.02,finished,8,"));
   CHECK(work.has("runs/tiny-sweep/report.html"));
   CHECK_FALSE(work.has("runs/tiny-sweep/run-01.err"));
-  // The deviation of two values is their distance divided by the root of 2.
+  // The deviation of two values is their distance divided by the square root of 2.
   const auto number = [](const std::string& text, const std::string& begin, int field) {
     std::size_t at = text.find(begin);
     for (int i = 0; i < field; ++i) at = text.find(',', at) + 1;
@@ -176,7 +176,7 @@ TEST_CASE("successive halving stops all but the best runs, even if files are dam
   work.out(halving);
   CHECK(work.table() == table);
 
-  // Runs are resumed although all metrics.csv are damaged.
+  // Runs are resumed even if all metrics.csv files are damaged.
   for (const std::string run : {"run-01", "run-02", "run-03", "run-04"}) {
     fs::remove(work / work.of_run(run, "checkpoints/step-00000016.h5"));
     work.write(work.of_run(run, "metrics.csv"), "step,loss\n");
@@ -208,7 +208,7 @@ TEST_CASE("successive halving stops all but the best runs, even if files are dam
   CHECK_FALSE(contains(work.table(), ",finished,"));
 }
 
-TEST_CASE("a run that fails, and a report that cannot be written, do not end the sweep") {
+TEST_CASE("neither a failed run nor a report that cannot be written ends the sweep") {
   const SweepWorkplace work;
   fs::create_directories(work / "runs/tiny-sweep/report.html/folder");
   const Outcome done = work.run(
@@ -237,7 +237,7 @@ TEST_CASE("a sweep that cannot print or cannot start a run ends its other runs b
   CHECK_FALSE(fs::is_empty(work / work.of_run("run-02", "checkpoints")));
 }
 
-TEST_CASE("a sweep trains other runs while one run is locked, then the locked run") {
+TEST_CASE("if a run is locked, a sweep trains the other runs first") {
   const SweepWorkplace work;
   const auto locked = work / "runs/tiny-sweep/run-01";
   fs::create_directories(locked);

@@ -106,7 +106,8 @@ TEST_CASE("all notations of a value are parsed as the same value") {
   }
 }
 
-TEST_CASE("invalid texts are rejected, with the valid notation in the hint if it is clear") {
+TEST_CASE(
+    "invalid texts are rejected, and the hint has the valid notation if the meaning is clear") {
   const struct {
     Domain domain;
     Texts texts;

@@ -26,7 +26,7 @@ TEST_CASE("an error is printed with its line, a caret under its characters and a
       {{{.file = "x.yaml"}, "is empty", ""}, "x.yaml: is empty"},
       // Characters of several bytes.
       {{{"x", 1, 5, 2, "ä: ü\U0001F600z"}, "m", ""}, "x:1:5: m\n    ä: ü\U0001F600z\n        ^~"},
-      // A tab before the caret keeps its column.
+      // A tab in the line is repeated before the caret, so that the columns match.
       {{{"x", 1, 4, 1, "a:\tb"}, "m", ""}, "x:1:4: m\n    a:\tb\n      \t^"},
       // A caret in the indentation, and after the end of the line.
       {{{"x", 1, 1, 1, "\ta: b"}, "m", ""}, "x:1:1: m\n    \ta: b\n    ^"},

@@ -48,7 +48,7 @@ TEST_CASE("a dumped config has every key and is parsed to the same config") {
         static_cast<std::ptrdiff_t>(config_keys().size() + 6));
 }
 
-TEST_CASE("configs that differ are compared key by key") {
+TEST_CASE("two configs are compared key by key") {
   Config before;
   Config now;
   CHECK(compare_configs(before, now).empty());

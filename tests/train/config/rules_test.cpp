@@ -196,11 +196,11 @@ const std::vector<std::string> consistent = {
     "train: {max_decode_length: 256}",
     "optimizer: {kind: sgd, momentum: 0.9}",
     "optimizer: {beta1: 0.9, beta2: 0.9}",
-    "optimizer: {beta1: 0.5, beta2: 0.0625}",  // equal: 0.25
+    "optimizer: {beta1: 0.5, beta2: 0.0625}",  // beta1^2 = sqrt(beta2) = 0.25
     "optimizer: {beta1: 0, beta2: 0}",
     // An unused key may have its default, as in a dumped config.
     "data: {train_source: \"\", lowercase: false}\noptimizer: {momentum: 0.0}",
-    "schedule: {kind: linear_warmup, warmup_steps: 2001}",  // the run may be resumed
+    "schedule: {kind: linear_warmup, warmup_steps: 2001}",  // the run may be resumed for more steps
     cosine + "}",
     cosine + ", warmup_steps: 2001, decay_steps: 9000}",
     cosine + ", warmup_steps: 50, decay_steps: 51}",

@@ -33,7 +33,7 @@ std::vector<std::string> shipped_configs() {
   return names;
 }
 
-/// Overrides for the data files that the user has to name.
+/// Overrides for the data files that users must provide.
 std::vector<std::string> files_of(const std::string& name) {
   if (name == "tagging") return {"data.train_text=/a"};
   if (name != "parallel") return {};
@@ -47,7 +47,7 @@ Config load_shipped(const std::string& name, const std::vector<std::string>& ove
   return load_config(path_of(name), all);
 }
 
-/// Defaults by `section.key`.
+/// Default values by `section.key`.
 std::map<std::string, std::string> true_defaults() {
   std::map<std::string, std::string> defaults;
   for (const ConfigKey& key : config_keys()) {
@@ -115,7 +115,7 @@ void check_comments(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("every config loads if the files that it needs are named") {
+TEST_CASE("every config loads if its required files are specified") {
   for (const std::string& name : shipped_configs()) {
     CAPTURE(name);
     CHECK(load_shipped(name).train.run_dir == "runs/" + name);

@@ -221,7 +221,7 @@ TEST_CASE("the closest name in the folder is suggested for a missing path") {
   CHECK(closest_path(folder / "sq") == (folder / "seq").string());
   CHECK(closest_path(folder / "sq/") == (folder / "seq").string());
   CHECK(closest_path(folder / "cpoy.yaml") == (folder / "copy.yaml").string());
-  CHECK(closest_path(folder / "train.de") == std::nullopt);  // of another kind
+  CHECK(closest_path(folder / "train.de") == std::nullopt);  // a different kind of file
   CHECK(closest_path(folder / "none/a") == std::nullopt);
 }
 

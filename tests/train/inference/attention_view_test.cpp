@@ -26,7 +26,8 @@ LayerAttention two_heads() {
 const std::string explanation =
     "rows: queries; columns: keys; weights in per cent; `.`: exactly 0 (masked)\n";
 
-TEST_CASE("columns and margin are as wide as their escaped tokens, and at least three characters") {
+TEST_CASE(
+    "columns and margin are as wide as their escaped tokens, and at least three characters wide") {
   const auto table = [](const LayerAttention& layer, std::size_t head) {
     const std::string text = attention_tables({layer}, {.begin = head, .end = head + 1});
     REQUIRE(text.starts_with(explanation));

@@ -10,7 +10,7 @@
 namespace tapestry {
 namespace {
 
-/// (4 5 -> 6) and (7 -> 8 9 4).
+/// The pairs (4 5 -> 6) and (7 -> 8 9 4).
 Batch two_rows() {
   const std::vector<Example> pairs{{{4, 5}, {6}}, {{7}, {8, 9, 4}}};
   return make_batch(pairs, std::array<std::size_t, 2>{0, 1});

@@ -193,8 +193,8 @@ TEST_CASE("outputs have at least min_length tokens") {
 }
 
 TEST_CASE("the length penalty prefers longer outputs") {
-  // At each step, <eos> has probability 0.4 and token 7 has 0.6: "" has 0.4, "7" 0.24, and "7 7"
-  // 0.144.
+  // At each step, <eos> has probability 0.4 and token 7 has 0.6: "" has probability 0.4, "7" has
+  // 0.24, and "7 7" has 0.144.
   std::vector<double> scores(hand_made_vocabulary, -1000.0);
   scores[eos_id] = std::log(0.4);
   scores[7] = std::log(0.6);
@@ -338,7 +338,7 @@ std::vector<double> preferring(std::size_t id) {
 
 }  // namespace
 
-TEST_CASE("greedy outputs end with <eos> or at the maximum length of source and model") {
+TEST_CASE("greedy outputs end with <eos>, or at the maximum length for the source or the model") {
   const auto always = [](std::size_t id, std::size_t max_length = 16) {
     return model_with_scores(preferring(id), max_length);
   };

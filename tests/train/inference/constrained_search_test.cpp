@@ -40,7 +40,7 @@ bool is_whole(const Model& model, const Sentence& source, const Hypothesis& h) {
 
 }  // namespace
 
-TEST_CASE("outputs start with their prefix, whose probability is included") {
+TEST_CASE("outputs start with their prefix, and their log-probability includes the prefix") {
   for (const std::uint64_t seed : {1, 2, 3}) {
     const Model model = random_model(seed);
     for (const std::size_t beam : {1, 4}) {
@@ -102,7 +102,7 @@ TEST_CASE("a prefix may violate the constraints, which apply only to the tokens 
         Sentence{5, 5, 6});
 }
 
-TEST_CASE("a token of a prefix that is not in the vocabulary is rejected") {
+TEST_CASE("a prefix with a token outside the vocabulary is rejected") {
   const Model model = random_model(1);
   constexpr auto end = static_cast<std::int32_t>(hand_made_vocabulary);
   CHECK_NOTHROW(search_one(model, {.source = {4}, .prefix = {7, end - 1}}, {}));
@@ -112,7 +112,7 @@ TEST_CASE("a token of a prefix that is not in the vocabulary is rejected") {
   CHECK_THROWS_AS(search_one(model, {.source = {4}, .prefix = {-1}}, {}), std::invalid_argument);
 }
 
-TEST_CASE("outputs have no forbidden tokens, and have the log-probabilities of the model") {
+TEST_CASE("outputs contain no forbidden tokens and have the log-probabilities of the model") {
   const std::vector<bool> forbidden = all_but({5, 6, 9});
   for (const std::uint64_t seed : {1, 2, 3}) {
     const Model model = random_model(seed);
@@ -163,7 +163,7 @@ TEST_CASE("forbidding <eos> has no effect, and <eos> never occurs before min_len
 }
 
 TEST_CASE("no sequence of n tokens occurs twice") {
-  // Without the rule the output is 5 5 5 5 5 5.
+  // Without no_repeat_ngram, the output is 5 5 5 5 5 5.
   std::vector<double> scores(hand_made_vocabulary, -100.0);
   scores[5] = 3.0;
   scores[6] = 2.0;

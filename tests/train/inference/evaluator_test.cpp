@@ -31,7 +31,7 @@ Model model_with_known_odds() {
 TEST_CASE(
     "loss, perplexity and token accuracy are means over tokens, including <eos> but not padding") {
   // 4 4 <eos>: log 2 + log 2 + log 4; 5 <eos>: log 8 + log 4; together 9 log 2 for 5 tokens. Only
-  // the two 4s are the most likely tokens.
+  // the two tokens 4 are predicted correctly.
   const Scores scores =
       score_labels(model_with_known_odds(), {{{4}, {4, 4}}, {{5, 6, 7}, {5}}}, 2, {});
   CHECK(scores.sentences == 2);
@@ -138,7 +138,7 @@ TEST_CASE("the accuracy of a sample is computed on evenly spaced examples of the
     const SampleAccuracy two = sample_accuracy(
         model, pairs, {.examples = 2, .batches = {.rows = rows, .source = any, .target = any}}, {});
     CHECK(two.examples == 2);
-    CHECK(two.accuracy == 4.0 / 6);  // with <eos>
+    CHECK(two.accuracy == 4.0 / 6);  // including <eos>
   }
   const SampleAccuracy all = sample_accuracy(
       model, pairs, {.examples = 100, .batches = {.rows = 2, .source = any, .target = any}}, {});
@@ -170,7 +170,9 @@ TEST_CASE("scores of 0 sentences are 0") {
   CHECK(scores.others.empty());
 }
 
-TEST_CASE("the loss of an example is the sum over its labels, in the order of the examples") {
+TEST_CASE(
+    "the loss of an example is the sum over its labels, and losses are in the order of the "
+    "examples") {
   // At every position, token 4 has probability 1/2, and <eos> and 5 have 1/4 each.
   std::vector<double> scores(6, -1000.0);
   scores[4] = std::log(0.5);

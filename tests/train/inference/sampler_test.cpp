@@ -61,7 +61,9 @@ Line generated(const Model& model, const Line& prompt, std::size_t count,
 
 }  // namespace
 
-TEST_CASE("a number in [0, 1) draws a token by cumulative probability, in descending order") {
+TEST_CASE(
+    "a number in [0, 1) selects a token by cumulative probability, with the most likely token "
+    "first") {
   CHECK(draw({}, 0.0) == 1);
   CHECK(draw({}, 0.399) == 1);
   CHECK(draw({}, 0.401) == 3);
@@ -128,7 +130,7 @@ TEST_CASE("equal scores are ordered by id") {
   CHECK(draw_token(equal, {}, 0.6) == 2);
 }
 
-TEST_CASE("draws from a large vocabulary equal draws after a complete sort") {
+TEST_CASE("draws from a large vocabulary equal draws from the completely sorted vocabulary") {
   constexpr std::size_t words = 3000;
   std::vector<double> scores(words);
   for (std::size_t i = 0; i < words; ++i) {

@@ -94,7 +94,7 @@ TEST_CASE("a prefix uses a single slot, and the search after the prefix uses all
   CHECK(results[1].tokens == Sentence{5, 5});
 }
 
-TEST_CASE("samples have a slot each") {
+TEST_CASE("each sample has a slot") {
   const SearchInput input{.source = {4}, .number = 7};
   SearchOptions options{.num_best = 3};
   options.sampling = SamplingOptions{};

@@ -42,7 +42,8 @@ std::multiset<Sentence> texts(const std::vector<Hypothesis>& outputs) {
 
 }  // namespace
 
-TEST_CASE("samples have the log-probability of the model and the frequencies of its softmax") {
+TEST_CASE(
+    "samples have the model's log-probabilities and occur with the frequencies of its softmax") {
   // <eos> has probability 1/4 and token 7 has 3/4: outputs have a geometric distribution.
   std::vector<double> scores(hand_made_vocabulary, -1000.0);
   scores[eos_id] = std::log(0.25);
@@ -79,7 +80,7 @@ TEST_CASE("samples depend on the seed and the number of the input, not on the ba
               .front();
       test::check_same(alone, together[i]);
       for (const Hypothesis& h : alone) {
-        if (h.tokens.size() == 8) continue;  // reaches the maximum length
+        if (h.tokens.size() == 8) continue;  // the sample reaches the maximum length
         CHECK(h.log_probability ==
               Approx(log_probability(model, inputs[i].source, h.tokens)).epsilon(1e-9));
       }

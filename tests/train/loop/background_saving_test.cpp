@@ -81,7 +81,7 @@ struct SlowRun {
     progress.log_to((folder / "log").string());
   }
 
-  /// The first checkpoint is renamed when the log has this text.
+  /// The first checkpoint is renamed when the log contains this text.
   void rename_after(std::string text) {
     files.may_rename = [this, text = std::move(text)] {
       log_at_rename = log();
@@ -137,7 +137,8 @@ TEST_CASE("training continues while a checkpoint is written, up to the next save
   }
 }
 
-TEST_CASE("a save that fails in the background causes a warning and does not count as scheduled") {
+TEST_CASE(
+    "a save that fails in the background causes a warning and does not count as a scheduled save") {
   SlowRun run;
   run.rename_after("step  5/12");
   run.files.error = ENOSPC;

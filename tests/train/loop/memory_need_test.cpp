@@ -152,7 +152,8 @@ TEST_CASE(
   CHECK(need_of_model(config, corpus).average == 0);
   config.train.average_last = 5;
   MemoryNeed need = need_of_model(config, corpus);
-  CHECK(need.average == 36 * parameters);  // 2 * (3 * 4) of adam, 8 + 4
+  CHECK(need.average ==
+        36 * parameters);  // file and arrays with adam: 2 * (3 * 4); sums and averages: 8 + 4
   CHECK(need_of_model(config, corpus, 2).average == need.average);
   config.train.ema_decay = 0.9;
   CHECK(need_of_model(config, corpus).average == 44 * parameters);
@@ -217,9 +218,9 @@ TEST_CASE("the largest batches of tokens have the most positions or the most pai
 
 TEST_CASE("the memory of the largest step is estimated within 25 %, and rarely too low") {
   Config config = middling_config();
-  SUBCASE("of batches of tokens") { config.train.batch_tokens = 700; }
-  SUBCASE("of batches of examples, with dropout") {}
-  SUBCASE("without dropout") { config.model.dropout = 0.0; }
+  SUBCASE("batches of tokens") { config.train.batch_tokens = 700; }
+  SUBCASE("batches of examples, with dropout") {}
+  SUBCASE("batches of examples, without dropout") { config.model.dropout = 0.0; }
   const Corpus corpus = load_corpus(config.data);
   const Model model = model_of(config, corpus);
   const test::PoolUse exact_blocks;
@@ -329,7 +330,7 @@ TEST_CASE("a step that does not fit into the total memory is rejected before it 
   }
 }
 
-TEST_CASE("the hint names the batch if validation needs the most memory, otherwise the model") {
+TEST_CASE("the hint names the batch if validation needs the most memory, and otherwise the model") {
   const auto hint = [](std::uint64_t validation) {
     const std::string warning =
         warning_about_memory({.state = 30, .step = 1, .validation = validation, .saving = 20},

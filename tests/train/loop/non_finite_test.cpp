@@ -38,7 +38,9 @@ std::string words_for_pairs(std::size_t count) {
                   test::tiny_config());
 }
 
-TEST_CASE("up to eight examples at fault are listed, otherwise seven and the remaining number") {
+TEST_CASE(
+    "up to eight examples at fault are listed; of more examples, seven are listed and the rest "
+    "counted") {
   CHECK(words_for_pairs(1) == "\n  first in head: exp\n  caused only by training pair 3");
   const std::string first = "\n  first in head: exp\n  each of training pairs 3";
   const std::string last = " causes it by itself";
@@ -133,7 +135,7 @@ TEST_CASE("single pairs are prepared with the epoch of their batch") {
   CHECK(second.by_themselves);
 }
 
-TEST_CASE("a batch without a single example at fault is listed completely") {
+TEST_CASE("if no single example is at fault, the whole batch is listed") {
   const NonFiniteOrigin together = find_origin([](const Batch& batch, std::size_t index) {
     return index == 1 && batch.rows == 2 ? infinity : 1.0;
   });

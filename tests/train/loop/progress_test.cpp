@@ -286,7 +286,7 @@ TEST_CASE("the live line fits the width of the terminal, even after the width ch
   }
   terminal.resize(26);
   CHECK(live_line(terminal) == "step 1/1000  loss 0.5000");
-  terminal.resize(108);  // characters, not bytes
+  terminal.resize(108);  // the width counts characters, not bytes
   CHECK(contains(live_line(terminal, "ähnlichkeitsmaße äöüßäöüßäöüßäöüß"), "äöüß/s  "));
 }
 

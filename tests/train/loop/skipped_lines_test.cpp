@@ -113,7 +113,7 @@ struct SkippedWorkplace : test::Workplace {
           const std::string n = std::to_string(i % 7);
           table.push_back(n + "," + std::to_string(i % 3) + ",2," + n + (i % 2 ? ",odd" : ",even"));
         }
-        tagged[0] = "ka\tname\nmo\tverb\n";  // all labels
+        tagged[0] = "ka\tname\nmo\tverb\n";  // a sentence with all labels
         Lines bad_labelled = {"no tab", "\tka", "Up\t" + overlong("ka"), "two words\tka"};
         std::string long_sentence;
         for (int i = 0; i < 41; ++i) long_sentence += "ka\tnoun\n";
@@ -323,7 +323,7 @@ TEST_CASE("commands on a run that skips lines give the results of files without 
         Lines arguments = {command[0], folder + "/run-" + each.name, "--json"};
         arguments.insert(arguments.end(), command.begin() + 1, command.end());
         all.push_back(Json::parse(work.run(arguments).out));
-        all.back().erase("model");  // its place
+        all.back().erase("model");  // the path of the model differs
         CHECK_FALSE(all.back().at("examples").empty());
       }
       std::istringstream log(read_text(work / (folder + "/run-" + each.name + "/train.log")));

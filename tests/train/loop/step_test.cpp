@@ -209,7 +209,7 @@ Model trained_by_hand(const Config& config) {
   return model;
 }
 
-TEST_CASE("the trainer's steps are forward, mean loss, backward, clip and update") {
+TEST_CASE("a step of the trainer consists of forward, mean loss, backward, clipping and update") {
   const Config config = config_of_all();
   test::TinyRun run;
   run.train(config);

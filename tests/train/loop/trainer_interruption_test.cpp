@@ -16,7 +16,7 @@
 #include "train/system/interruptions.h"
 #include "train/tasks/data_source.h"
 
-/// Behavior of a run when a signal or the time limit interrupts a step or a validation.
+/// Tests runs in which a signal or the time limit interrupts a step or a validation.
 namespace tapestry {
 namespace {
 
@@ -104,11 +104,11 @@ TEST_CASE("a signal while the last checkpoints are averaged cancels averaging an
   Progress progress(nullptr, 0, tiny_steps);
   Trainer trainer(config, corpus, directory, progress);
   RunSignals signals;
-  SUBCASE("averaged") {
+  SUBCASE("without a signal") {
     CHECK(trainer.run({.signals = &signals}) == RunEnd::finished);
     CHECK(std::filesystem::exists(directory.average_path()));
   }
-  SUBCASE("cancelled") {
+  SUBCASE("with a signal") {
     files.interrupts = true;
     CHECK(trainer.run({.signals = &signals}) == RunEnd::signal);
     CHECK_FALSE(std::filesystem::exists(directory.average_path()));

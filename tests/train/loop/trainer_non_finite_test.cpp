@@ -27,7 +27,7 @@
 #include "train/tasks/task.h"
 #include "train/tasks/task_data.h"
 
-/// Behavior of a run with non-finite losses, gradients and weights, and with divergence.
+/// Tests runs with non-finite losses, gradients and weights, and runs that diverge.
 namespace tapestry {
 namespace {
 
@@ -54,7 +54,7 @@ std::string poisoned_run(TinyRun& run, const Config& config) {
   return test::error_text<NumericError>([&] { trainer.run(); });
 }
 
-/// Checks that the digests have each step once, in order, and that the last digests match the
+/// Checks that the digests contain each step once, in order, and that the last digests match the
 /// checkpoint.
 void check_digests(TinyRun& run, std::uint64_t steps) {
   const DigestTable table = read_digests(read_events_file(run.directory().path()));
@@ -216,7 +216,7 @@ TEST_CASE("the layer and the sentences at fault are named and stored") {
   CHECK(at_fault < corpus.train.size());
 }
 
-TEST_CASE("skipped steps change no weights, count as steps and are saved") {
+TEST_CASE("skipped steps change no weights, but they are counted and saved") {
   TinyRun run;
   const Config config = one_sentence_a_step(OnNan::skip);
   CHECK(poisoned_run(run, config) == "nothing was thrown");
@@ -422,7 +422,7 @@ TEST_CASE("a rollback past a damaged checkpoint warns and uses the newest valid 
   CHECK(contains(text, "  rolled back to step 1\n"));
 }
 
-TEST_CASE("a rollback without a valid checkpoint ends with both errors") {
+TEST_CASE("a rollback without a valid checkpoint reports both errors") {
   TinyRun run;
   save_two_poisoned_steps(run);
   const std::string text = continue_without_checkpoints(run, {1, 2}, run.progress());

@@ -157,7 +157,7 @@ TEST_CASE("a failed last save is an error, and older checkpoints are kept") {
   CHECK(run.checkpoint_bytes(6) == sound.checkpoint_bytes(6));
 }
 
-TEST_CASE("a successful save resets the count of non-finite steps, a failed save does not") {
+TEST_CASE("a successful save resets the count of non-finite steps, but a failed save does not") {
   for (const bool fails : {false, true}) {
     CAPTURE(fails);
     FaultyRun run;
@@ -187,12 +187,12 @@ TEST_CASE("metrics are complete once the last checkpoint exists") {
   FaultyRun run;
   run.files.calls.clear();
   run.train(tiny_config());
-  REQUIRE(run.files.calls.back() != "rename");  // the folder is flushed after it
+  REQUIRE(run.files.calls.back() != "rename");  // the folder is flushed after the rename
   CHECK(std::ranges::count(run.files.calls, "rename") % files_of_a_save == 0);
   CHECK(read_binary_file(run.directory.path() / "metrics.csv").bytes == sound.metrics());
 }
 
-/// The values of a column of metrics.csv in the rows of validation, by step.
+/// The values of a column of metrics.csv in the validation rows, by step.
 std::map<std::uint64_t, double> validated(const TinyRun& run, std::size_t column) {
   std::map<std::uint64_t, double> values;
   for (const auto& row : run.metrics_rows("validation")) {
@@ -236,7 +236,7 @@ TEST_CASE("a run resumed with a different best score has a new best checkpoint")
   Config config = tiny_config();
   config.train.validate_every = 1;
   config.train.steps = 6;
-  SUBCASE("another train.best_metric") {
+  SUBCASE("a different train.best_metric") {
     TinyRun run;
     run.train(config);
     config.train.steps = tiny_steps;
@@ -247,7 +247,7 @@ TEST_CASE("a run resumed with a different best score has a new best checkpoint")
     const auto best = std::ranges::max_element(shares, {}, [](auto& row) { return row.second; });
     CHECK(run.snapshot(tiny_steps).get_scalar<std::uint64_t>("train/best_step") == best->first);
   }
-  SUBCASE("another BLEU tokenizer") {
+  SUBCASE("a different BLEU tokenizer") {
     config.train.best_metric = "bleu";
     TinyRun run;
     run.train(config);
@@ -278,7 +278,8 @@ TEST_CASE("train.patience ends a run, which continues if the value is increased"
   at_once.train(config);
   CHECK(run.checkpoint_bytes(6) == at_once.checkpoint_bytes(6));
 
-  config.train.best_metric = "token_accuracy";  // no validation has been compared by it yet
+  config.train.best_metric =
+      "token_accuracy";  // no validation has been compared by this metric yet
   run.train(config);
   CHECK(run.directory().steps().back() == tiny_steps);
 }

@@ -118,7 +118,7 @@ TEST_CASE("a different seed gives a different final checkpoint") {
               uninterrupted().snapshot(tiny_steps).at("parameters/output.bias"));
 }
 
-/// Large enough to split the work of a step between threads.
+/// A config large enough to divide the work of a step between threads.
 Config config_for_threads() {
   Config config = tiny_config();
   config.data.generated.train_size = 300;
@@ -147,7 +147,7 @@ TEST_CASE("a run has the same bytes on one or two threads, even if a resume chan
   CHECK(both.checkpoint_bytes(4) == one.checkpoint_bytes(4));
 }
 
-TEST_CASE("metrics have a row for each period, with the epoch of the step") {
+TEST_CASE("metrics have a row for each logging period and validation, with the epoch of the step") {
   std::string found;
   for (const auto& row : uninterrupted().metrics_rows()) {
     found += row[2] + " " + row[0] + " of epoch " + row[1] + "\n";
@@ -242,7 +242,7 @@ TEST_CASE("a run that is stopped before its first step is saved and can be resum
 
 TEST_CASE("reports are due after every n-th validation and at the end") {
   const auto reported = [&](std::size_t every, std::size_t steps) {
-    Config config = test::tiny_config();  // validates after the steps 4, 8 and 12
+    Config config = test::tiny_config();  // validates after steps 4, 8 and 12
     config.train.report_every = every;
     config.train.steps = steps;
     TinyRun run;

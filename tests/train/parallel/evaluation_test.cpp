@@ -17,7 +17,7 @@
 namespace tapestry {
 namespace {
 
-/// Pairs of several lengths of the words 4 to 9.
+/// Pairs of different lengths with the words 4 to 9.
 std::vector<Example> pairs_of_words() {
   std::vector<Example> pairs;
   for (std::int32_t i = 0; i < 13; ++i) {
@@ -76,7 +76,7 @@ TEST_CASE("scores and predictions are bit-identical for any number of processes"
   const Model model = test::random_model(1);
   const Evaluation one = evaluate_labels(model, {});
   CHECK(one.predictions.size() > 13);
-  for (const std::size_t processes : {1, 2, 3, 5, 9}) {  // for seven batches
+  for (const std::size_t processes : {1, 2, 3, 5, 9}) {  // there are seven batches
     std::mutex mutex;
     std::size_t right = 0;
     evaluate_in_processes(processes, [&](const WorkShare& share) {

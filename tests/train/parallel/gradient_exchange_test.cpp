@@ -66,7 +66,7 @@ std::vector<std::string> states_of_one(const Config& config, const Corpus& corpu
   return {2, computer.state_text()};
 }
 
-/// Cancels after the first operation of forward.
+/// Cancels a step after the first operation of its forward pass.
 class CancelsForward : public TapeObserver {
  public:
   void forward_ran(const RecordedCall&) override { throw kernels::Cancelled(); }
@@ -172,7 +172,7 @@ TEST_CASE("bfloat16 rounds to the closest value of 8 significant bits, with ties
         std::pair(std::numeric_limits<float>::max(), infinity)}) {
     CHECK(rounded_to_bfloat16(value) == rounded);
   }
-  CHECK(rounded_to_bfloat16(0x1.03p0) == 0x1.04p0);  // a double
+  CHECK(rounded_to_bfloat16(0x1.03p0) == 0x1.04p0);  // an argument of type double
   CHECK(to_bfloat16(-2.0f) == 0xc000);
   CHECK(std::isnan(rounded_to_bfloat16(std::numeric_limits<float>::quiet_NaN())));
   CHECK(std::isnan(rounded_to_bfloat16(std::bit_cast<float>(0x7f800001U))));

@@ -158,7 +158,7 @@ struct Noted {
 
 constexpr std::size_t bucket_values = 2 * kernels::elements_per_piece;  // shards of two processes
 
-/// Parameters of one bucket each.
+/// Three parameters, each as large as a bucket.
 Parameters three_buckets() {
   Parameters parameters(DType::float32, 1);
   for (const char* name : {"a", "b", "c"}) {
@@ -168,7 +168,7 @@ Parameters three_buckets() {
   return parameters;
 }
 
-/// The sum over the elements of the product of the parameters `names`. Backward notes
+/// The sum over the elements of the product of the parameters `names`. The backward pass notes
 /// "backward of NAME" before it computes the gradient of a parameter.
 Tensor noted_product(const Parameters& parameters, const std::vector<const char*>& names,
                      const std::function<void(const std::string&)>& note) {
@@ -180,8 +180,8 @@ Tensor noted_product(const Parameters& parameters, const std::vector<const char*
   return sum(y);
 }
 
-/// The events of rank 0 of two processes in its last micro-batch, in order: backward of parameters
-/// and sends. Messages arrive late.
+/// The events of rank 0 of two processes in its last micro-batch, in order: backward passes of
+/// parameters, and sends. Messages arrive late.
 std::vector<std::string> order_of_events(const std::vector<const char*>& names) {
   test::LocalNetwork network(2);
   network.delay(Transport::Channel::gradients, 50);
@@ -215,7 +215,7 @@ TEST_CASE("gradients are sent during backward, after the last contribution to a 
                                                         "send", "send"});
 }
 
-/// The summed gradients, in rank 0. Some micro-batches do not depend on all parameters.
+/// The summed gradients in rank 0. Some micro-batches do not depend on all parameters.
 std::vector<std::vector<double>> product_gradients(std::size_t micro_batches, ProcessGroup& group,
                                                    const ExchangeOptions& options) {
   Parameters parameters = three_buckets();

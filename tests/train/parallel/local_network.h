@@ -102,7 +102,7 @@ class LocalNetwork {
     bool is_done(Request request) override {
       const std::lock_guard lock(network_.mutex_);
       is_receiving_ = false;
-      // Receives get messages in the order of their start.
+      // Receives of an origin get its messages in the order in which the receives started.
       std::set<std::pair<std::size_t, Channel>> late;
       for (Receive& receive : receives_) {
         const std::pair origin(receive.from, receive.channel);

@@ -35,8 +35,8 @@ double noise(std::uint64_t i) {
   return static_cast<double>(static_cast<std::int64_t>(i ^ (i >> 32U))) * 0x1p-63;
 }
 
-/// Parameters with less than one piece, with several pieces and a remainder, and with two axes; a
-/// frozen parameter, and a parameter that does not affect the loss.
+/// Parameters of different sizes: less than one piece, several pieces and a remainder, and two
+/// axes. One parameter is frozen, and another does not affect the loss.
 Parameters some_parameters(DType dtype) {
   Parameters parameters(dtype, 1);
   const Initializer initializer = normal_initializer(0.1);
@@ -87,7 +87,7 @@ struct ShardedTraining {
 /// Results of a training run.
 struct Trained {
   std::vector<std::vector<double>> parameters;
-  std::vector<std::vector<double>> averages;    ///< parameters after swap
+  std::vector<std::vector<double>> averages;    ///< read after a swap with the parameters
   std::vector<std::vector<std::byte>> state{};  ///< whole tensors, only in rank 0
   double norm = 0.0;                            ///< norm of the last gradient
 
@@ -100,7 +100,7 @@ std::vector<std::vector<double>> values_of(const Parameters& parameters) {
   return all;
 }
 
-/// The whole tensors of a state of shards, in rank 0.
+/// The whole tensors of a sharded state, in rank 0.
 std::vector<std::vector<std::byte>> gathered(ParameterShards& shards, ProcessGroup& group,
                                              const Parameters& parameters,
                                              const std::vector<NamedTensor>& state,
@@ -201,7 +201,7 @@ TEST_CASE("sharded updates of each optimizer are bit-identical to updates in one
   }
 }
 
-/// Parameters with `values` values, most of them in matrices.
+/// Parameters with `values` elements, most of them in matrices.
 Parameters large_parameters(std::size_t values) {
   Parameters parameters(DType::float32, 1);
   parameters.create("bias", {101}, zeros_initializer());
@@ -310,7 +310,8 @@ TEST_CASE("all processes name the first non-finite moment, even if only one proc
 
 // ---- The layout of the shards.
 
-/// Parameters with less than one piece, with several pieces and a remainder, and with two axes.
+/// Parameters of different sizes: less than one piece, several pieces and a remainder, and two
+/// axes.
 Parameters parameters_of_five_sizes() {
   Parameters parameters(DType::float32, 1);
   parameters.create("small", {3}, zeros_initializer());

@@ -222,7 +222,7 @@ TEST_CASE("a non-finite loss in one process ends all processes with the same err
   CHECK(errors[1] == errors[0]);
 }
 
-TEST_CASE("processes that roll back end with the checkpoint of a single process") {
+TEST_CASE("processes that roll back end with the same checkpoint as a single process") {
   Config config = two_sentences_a_step();
   config.train.on_nan = OnNan::rollback;
   config.train.max_nan_steps = 100;

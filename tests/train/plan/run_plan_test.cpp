@@ -55,7 +55,7 @@ TEST_CASE("the parts of a plan add up, and a plan without bottlenecks has no lim
   CHECK(plan.padding_share() == 0.0);
 }
 
-TEST_CASE("each limit has its threshold and names the key to change") {
+TEST_CASE("each limit has a threshold and names the key to change") {
   struct Row {
     const char* what;
     const char* change;
@@ -177,7 +177,7 @@ TEST_CASE("several processes divide the micro-batches, bytes and memory of a ste
   CHECK(division.sent == plan.model.parameters / 3 * 2 * 4 * 3);
   CHECK(division.compute == Approx(plan.step.gradients * 3 / 8 + plan.step.update / 3));
   CHECK(plan.step.median >
-        plan.step.gradients / 2);  // gradients are of a whole step, not of a micro-batch
+        plan.step.gradients / 2);  // `gradients` is the time of a whole step, not of a micro-batch
   CHECK(division.memory > 0);
   CHECK(division.memory <= plan.memory.need.total());
   CHECK(contains(plan_text(plan), "\nprocesses: 3 with 2 to 3 micro-batches each; "));

@@ -25,7 +25,7 @@ using test::Workplace;
 
 // ---- Configs
 
-TEST_CASE("every command rejects a config with a mistake, with line, column and hint") {
+TEST_CASE("every command rejects an invalid config and prints line, column and hint") {
   const Workplace work;
   work.write("bad.yaml", "model:\n  d_modl: 16\n  num_heads: 010\ntrain: {steps: ma\u202Eny}\n");
   for (const char* reader :

@@ -34,7 +34,7 @@ TEST_CASE("paths that are not runs, and missing runs and checkpoints, are named 
   check_rows(work, rows);
 }
 
-TEST_CASE("if the newest checkpoint is unusable, an older one is used with a warning") {
+TEST_CASE("if the newest checkpoint is unusable, an older checkpoint is used with a warning") {
   const std::string newest = TrainedWorkplace::checkpoint(12);
   for (const std::string kind : {"cut", "dangling link", "folder", "pipe"}) {
     CAPTURE(kind);
@@ -110,7 +110,8 @@ TEST_CASE("every command reports once that it uses the best instead of the newes
     }
   }
 
-  // score also prints its summary on standard error. The page of a report has the same notice.
+  // score also prints its summary on standard error. A report also contains the notice about the
+  // best checkpoint.
   const std::string best = work.out("inspect runs/tiny");
   const Outcome scored = work.run("score runs/tiny", "a\tb\n");
   CHECK(contains(scored.choice, words));
@@ -122,7 +123,7 @@ TEST_CASE("every command reports once that it uses the best instead of the newes
   CHECK(contains(work.read("runs/tiny/report.html"),
                  R"("choice":"the best checkpoint of the run; the newest is step 13")"));
 
-  // If the best checkpoint is damaged, the newest is used.
+  // If the best checkpoint is damaged, the newest checkpoint is used.
   fs::resize_file(work / best.substr(0, best.find(':')), 0);
   const Outcome newest = work.run("evaluate runs/tiny");
   CHECK(newest.code == 0);

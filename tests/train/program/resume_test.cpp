@@ -253,7 +253,7 @@ TEST_CASE(
     if (change.new_epoch) history += "step 10: continues with the first batch of an epoch\n";
     CHECK(contains(at_once.out("inspect " + end), "\nhistory:\n" + history));
 
-    // Resumed once more, the run ends with the same bytes.
+    // If resumed once more, the run ends with the same bytes.
     in_parts.change("13", change.override);
     in_parts.out("train --resume runs/tiny train.steps=20");
     CHECK(in_parts.read(end) == at_once.read(end));

@@ -76,7 +76,7 @@ class Training : public TinyWorkplace {
       std::istringstream fields(text.substr(text.rfind(')') + 1));
       std::string state, skipped;
       fields >> state;
-      REQUIRE(state != "Z");  // ended
+      REQUIRE(state != "Z");  // the process has ended
       for (int field = 4; field < 14; ++field) fields >> skipped;
       double user = 0, system = 0;
       fields >> user >> system;

@@ -140,7 +140,7 @@ TEST_CASE("every command that prints reports a full disk, a closed output and a 
     work.check_all({.out_descriptor = pipe.writing_end()},
                    is_error("the reader closed the pipe early; the results are not affected"));
   }
-  // SIGPIPE silently ends a command, like other Unix tools.
+  // SIGPIPE silently ends a command, which is usual for Unix tools.
   const BrokenPipeAction action(SIG_DFL);
   work.check_all({.out_descriptor = pipe.writing_end()}, [](const Outcome& ended) {
     CHECK(ended.code == -SIGPIPE);

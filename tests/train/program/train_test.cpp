@@ -191,7 +191,8 @@ TEST_CASE("skipped data are reported at the start of a run and when it is resume
   work.write("train.de", "ein haus\n\neine katze\n");
   work.write("train.en", "a house\n\na cat\n");
   const std::string note = "train: 1 of 3 pairs skipped: both lines are blank\n";
-  // de: ein, haus, eine and katze; en: a, house and cat; and four special symbols.
+  // The vocabularies have the words ein, haus, eine, katze and a, house, cat, and four special
+  // symbols each.
   CHECK(work.out("train text.yaml")
             .starts_with(note + "data: 2 training pairs, 1 validation, 0 test; vocabularies of 8 "
                                 "and 7\n"));
@@ -212,7 +213,8 @@ TEST_CASE("a second run in the same directory is rejected; --fresh moves the old
   CHECK(work.has(work.checkpoint(1, "runs/tiny.old-2")));
   CHECK(work.has(work.checkpoint(2)));
   CHECK_FALSE(work.has(work.checkpoint(12)));
-  work.out("train tiny.yaml --fresh train.run_dir=new train.steps=1");  // needs no run
+  work.out("train tiny.yaml --fresh train.run_dir=new train.steps=1");  // --fresh does not require
+                                                                        // an old run
 }
 
 TEST_CASE("--fresh does not move the old run if the data cannot be used") {

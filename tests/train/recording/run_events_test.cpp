@@ -99,7 +99,8 @@ TEST_CASE("reading digests stops at the first invalid event") {
     CHECK(table.steps == std::vector<std::uint64_t>{1});
     CHECK(table.digests == std::vector<std::uint32_t>{1, 15});
   }
-  CHECK(read_digests(event(1, R"(["00000001"])")).steps.empty());  // lacks names of tensors
+  CHECK(
+      read_digests(event(1, R"(["00000001"])")).steps.empty());  // without the names of the tensors
 }
 
 DigestTable table_of(const std::vector<std::array<std::uint32_t, 3>>& rows) {
@@ -301,7 +302,7 @@ TEST_CASE("a resumed or killed run records the same values as an uninterrupted r
   CHECK(records_of(work / "parts")[1].step == 7);
   train({"--resume", "parts", "train.steps=12", "train.threads=3"});
   CHECK(recorded(work / "parts") == whole);
-  // The events after a process was killed with unsaved steps.
+  // The process was killed after recording steps that it had not saved.
   std::filesystem::remove(work / "parts/checkpoints/step-00000012.h5");
   train({"--resume", "parts"});
   CHECK(recorded(work / "parts") == whole);

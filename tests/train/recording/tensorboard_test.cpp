@@ -127,7 +127,7 @@ TEST_CASE("opening an event file removes later steps and invalid records") {
       CHECK(events_in(path).size() == 3);
     }
   }
-  SUBCASE("any changed byte of the last record") {
+  SUBCASE("a changed byte in the last record") {
     const std::size_t record = (whole.size() - 40) / 3;
     for (std::size_t i = whole.size() - record; i < whole.size(); ++i) {
       std::string damaged = whole;
@@ -136,7 +136,7 @@ TEST_CASE("opening an event file removes later steps and invalid records") {
       CHECK(EventFile(path, 1000).last_step() == 200);
     }
   }
-  SUBCASE("another file") {
+  SUBCASE("a file that is not an event file") {
     folder.write("events", "loss,1.0\n");
     const EventFile file(path, 1000);
     CHECK(events_in(path).size() == 1);
@@ -307,7 +307,7 @@ TEST_CASE("each scalar has the name and the value of its column of metrics.csv")
   }
 }
 
-TEST_CASE("a validation record has tables and histograms") {
+TEST_CASE("a validation record is written as tables and histograms") {
   const TemporaryFolder folder;
   MetricsTable table;
   TensorBoardLog log(folder.path(), table.csv());

@@ -75,7 +75,7 @@ std::string time_event(int step, const std::string& started, const std::string& 
          "\n";
 }
 
-TEST_CASE("only the last event of each process counts") {
+TEST_CASE("only the last event of each process is used") {
   const auto processes = read_process_times(time_event(5, "a", "1") + time_event(10, "a", "2") +
                                             time_event(25, "b", "4"));
   REQUIRE(processes.size() == 2);

@@ -81,7 +81,8 @@ Tensor parameter(const Model& model, const std::string& name) {
 
 const std::vector<std::string> kinds(test::model_kind_names.begin(), test::model_kind_names.end());
 
-TEST_CASE("a trace has logits, loss and gradients of a forward and backward pass of every kind") {
+TEST_CASE(
+    "a trace contains logits, loss and gradients of a forward and backward pass of every kind") {
   for (const std::string& kind : kinds) {
     CAPTURE(kind);
     Model model = model_of(kind);
@@ -330,7 +331,7 @@ TEST_CASE("the JSON has the values of every step, with all digits or rounded for
   }
 }
 
-TEST_CASE("the JSON has tokens, ids, labels and the most likely predictions") {
+TEST_CASE("the JSON contains tokens, ids, labels and the most likely predictions") {
   const Json data = Explained().json(true);
   CHECK(data["kind"] == "language_model");
   CHECK(data["has_two_stacks"] == false);

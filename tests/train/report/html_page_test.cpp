@@ -28,7 +28,7 @@ Json data_of(const std::string& page) {
   return Json::parse(page.substr(at, page.find("</script>", at) - at));
 }
 
-TEST_CASE("no text of the data can end the script element") {
+TEST_CASE("text in the data cannot end the script element") {
   const std::string attack =
       "</script><script>alert(1)</script><!-- ]]> & &amp; \u2028\u2029 \" \\ '";
   const std::string safe = json_for_script(Json(attack).dump());
@@ -38,7 +38,7 @@ TEST_CASE("no text of the data can end the script element") {
         "\"\xE2\x80\xA7\xE2\x80\"");  // other characters are kept
 }
 
-TEST_CASE("a page contains its data, which add no elements") {
+TEST_CASE("a page contains its data, and the data add no elements") {
   const std::string empty = html_page(Json::object());
   const Json data = {{"name", "</script><script>alert(1)</script><img src=x>"},
                      {"placeholders", "/*data*/ /*script*/ /*page.css*/"},

@@ -108,7 +108,7 @@ TEST_CASE("the data of a run match its files") {
   double last = INFINITY;
   for (const Json& shown : held["shown"]) {
     numbers.insert(shown["number"].get<int>());
-    CHECK(shown["loss"].get<double>() <= last);  // the worst first
+    CHECK(shown["loss"].get<double>() <= last);  // the worst examples are first
     CHECK(shown["labels"].get<int>() >= shown["hits"].get<int>());
     last = shown["loss"].get<double>();
   }
@@ -321,7 +321,7 @@ TEST_CASE("a run without a validation set shows its test set only if asked") {
   CHECK(asked["held_out"]["set"] == "test");
 }
 
-TEST_CASE("rows of the confusion matrix are labels") {
+TEST_CASE("the rows of the confusion matrix are the labels") {
   const test::KindWorkplace work;
   REQUIRE(
       work.run({"train", "classes.yaml", "train.steps=1", "schedule.learning_rate=1e-9"}).code ==
@@ -329,7 +329,7 @@ TEST_CASE("rows of the confusion matrix are labels") {
   const Json run = report_of({work / "runs/classes"})["runs"][0];
   const Json& accuracy = run["held_out"]["accuracy"];
   CHECK(accuracy["classes"] == Json{"no", "yes"});
-  REQUIRE(accuracy["hits"] < accuracy["labels"]);  // else the matrix is diagonal
+  REQUIRE(accuracy["hits"] < accuracy["labels"]);  // otherwise the matrix is diagonal
   const auto counts = accuracy["confusion"].get<std::vector<std::uint64_t>>();
   REQUIRE(counts.size() == 4);
   CHECK(counts[0] + counts[1] == 4);

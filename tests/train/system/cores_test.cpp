@@ -48,16 +48,16 @@ TEST_CASE("if threads exceed the cores or the quota, a warning names the lower l
 
 TEST_CASE("a warning names the load of other programs if they leave too few cores free") {
   struct Case {
-    double seconds, all, own;  // between the measurements
+    double seconds, all, own;  // differences between the measurements
     std::size_t cores, threads;
     const char* busy;  // in the message; null: no warning
   };
   for (const Case& given : std::vector<Case>{
            {10, 20, 20, 2, 2, nullptr},       // only this process computes
-           {10, 20, 10, 2, 1, nullptr},       // one core each
+           {10, 20, 10, 2, 1, nullptr},       // this process and others use one core each
            {10, 20, 10, 2, 2, "1.0 of 2"},    // half of the time of each thread is lost
            {10, 20, 14.5, 2, 2, "0.6 of 2"},  //
-           {10, 20, 15.5, 2, 2, nullptr},     // less than half a core
+           {10, 20, 15.5, 2, 2, nullptr},     // others use less than half a core
            {10, 20, 0, 2, 1, "2.0 of 2"},     // not even one core is free
            {10, 20, 7, 2, 1, nullptr},        //
            {10, 40, 1, 8, 4, nullptr},        // four of eight cores are free
@@ -109,7 +109,7 @@ TEST_CASE("the CPU time of all programs includes this process") {
   while (read_processor_time()->own - before->own < 0.5) sum += std::sqrt(sum + 1.0);
   const auto after = read_processor_time();
   CHECK(after->now - before->now > 0.4);
-  CHECK(after->all - before->all > 0.3);  // counted in ticks
+  CHECK(after->all - before->all > 0.3);  // CPU time is counted in ticks
   CHECK(std::isfinite(sum));
 }
 

@@ -30,7 +30,7 @@ TEST_CASE("each signal that requests an end is recorded") {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR2, SIGXCPU}) {
     CAPTURE(signal);
     const RunSignals signals;
-    CHECK(signals.stop() == 0);  // without the signal of the previous object
+    CHECK(signals.stop() == 0);  // the signal of the previous object is discarded
     CHECK_FALSE(signals.end_requested());
     std::raise(signal);
     CHECK(signals.stop() == signal);
