@@ -24,8 +24,8 @@ inline Model make_model(const std::string& kind, const TransformerOptions& optio
   return Model(network_maker(config, sizes), dtype, seed);
 }
 
-inline constexpr std::size_t hand_made_vocabulary =
-    10;  ///< <pad>, <unk>, <bos>, <eos> and the tokens 4 to 9
+/// The special symbols <pad>, <unk>, <bos> and <eos>, and the tokens 4 to 9.
+inline constexpr std::size_t hand_made_vocabulary = 10;
 
 /// One encoder layer, one decoder layer, one head, one dimension per token, learned positions.
 inline TransformerOptions hand_made_options(std::size_t max_length) {

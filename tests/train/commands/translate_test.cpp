@@ -327,8 +327,8 @@ TEST_CASE("score and translate print the same log-probabilities") {
   std::string pairs, source_file, target_file;
   std::vector<Entry> expected;
   for (const Entry& entry : work.entries(input, "--n-best 5")) {
-    if (entry.index == "2" || count_words(entry.text) > 6)
-      continue;  // an empty input or a truncated output
+    // Skips the empty input and truncated outputs.
+    if (entry.index == "2" || count_words(entry.text) > 6) continue;
     const std::string& source = sources[std::stoul(entry.index)];
     source_file += source + "\n";
     target_file += entry.text + "\n";

@@ -19,8 +19,8 @@ Config with_schedule(const std::string& schedule, const std::vector<std::string>
 }
 
 TEST_CASE("a percentage refers to the last value of train.steps, including overrides") {
-  CHECK(with_schedule("kind: cosine, warmup_steps: 5%").schedule.warmup_steps ==
-        100);  // 5 % of 2000
+  // The default of train.steps is 2000.
+  CHECK(with_schedule("kind: cosine, warmup_steps: 5%").schedule.warmup_steps == 100);
   const Config config = with_schedule("kind: cosine, warmup_steps: 5%, decay_steps: 50%",
                                       {"train.steps=300", "train.save_every=10%"});
   CHECK(config.schedule.warmup_steps == 15);
@@ -106,8 +106,8 @@ TEST_CASE("the number of steps is the number of batches divided by train.accumul
 
 TEST_CASE("a resumed run trains the remaining steps of its epochs") {
   CHECK(steps_of(parsed("epochs: 3"), 3, 5, {.epoch = 1, .batch = 2}) == 9);
-  CHECK(steps_of(parsed("epochs: 3"), 3, 4, {.epoch = 2, .batch = 0}) ==
-        7);  // after a change of the batch size
+  // The batch size has changed.
+  CHECK(steps_of(parsed("epochs: 3"), 3, 4, {.epoch = 2, .batch = 0}) == 7);
   CHECK(steps_of(parsed("epochs: 1"), 3, 5, {.epoch = 1, .batch = 2}) == 5);  // a finished run
   CHECK(steps_of(parsed("epochs: 3, accumulate: 2"), 3, 2, {.epoch = 1, .batch = 1}) == 5);
 }

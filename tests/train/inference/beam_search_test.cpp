@@ -356,8 +356,8 @@ TEST_CASE("greedy outputs end with <eos>, or at the maximum length for the sourc
   CHECK_THROWS_AS(greedy(always(7, 4), {{4, 5, 6, 7}}, 1), ShapeError);
   std::vector<double> equal = preferring(8);
   equal[6] = 1.0;
-  CHECK(greedy(model_with_scores(equal), {{4}}, 2) ==
-        Sentences{{6, 6}});  // equal scores: the lower id
+  // Of equal scores, the lower id is chosen.
+  CHECK(greedy(model_with_scores(equal), {{4}}, 2) == Sentences{{6, 6}});
 }
 
 }  // namespace tapestry

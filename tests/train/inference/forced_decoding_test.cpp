@@ -56,8 +56,8 @@ TEST_CASE("beam search and score_pairs() give an output the same log-probability
                                    {.beam_size = 5, .num_best = 5});
     for (std::size_t i = 0; i < found.size(); ++i) {
       for (const Hypothesis& h : found[i]) {
-        if (h.tokens.size() == test::random_model_positions - 1)
-          continue;  // truncated, without <eos>
+        // Truncated outputs have no <eos>.
+        if (h.tokens.size() == test::random_model_positions - 1) continue;
         const Example pair{.source = test::some_sources[i], .target = h.tokens};
         CHECK(sum(score_pairs(*model.network, {pair}).front()) ==
               Approx(h.log_probability).epsilon(1e-12));

@@ -46,8 +46,8 @@ Model random_model() {
                                   .max_length = 6},
                                  {.source = 11, .target = 11}, DType::float64, 3);
   Tensor weight = model.parameters.find("output.weight")->tensor;
-  for (double& value : weight.mutable_values<double>())
-    value *= 3.0;  // makes the probabilities uneven
+  // Makes the probabilities uneven.
+  for (double& value : weight.mutable_values<double>()) value *= 3.0;
   return model;
 }
 

@@ -45,8 +45,7 @@ class WaitingFileSystem : public FileSystem {
   int error = 0;                ///< if not 0, the first rename fails with this error
   std::atomic<int> renames{0};  ///< number of renamed checkpoints
   std::atomic<bool> has_waited{false};
-  std::atomic<int> files{0},
-      max_files{0};  ///< number of checkpoints open for writing, and its maximum
+  std::atomic<int> files{0}, max_files{0};  ///< number of open checkpoints, and its maximum
 
   int open(const char* path, int flags, mode_t mode) override {
     if (contains(path, ".h5.tmp-")) max_files = std::max<int>(max_files, ++files);

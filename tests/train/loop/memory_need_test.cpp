@@ -152,8 +152,8 @@ TEST_CASE(
   CHECK(need_of_model(config, corpus).average == 0);
   config.train.average_last = 5;
   MemoryNeed need = need_of_model(config, corpus);
-  CHECK(need.average ==
-        36 * parameters);  // file and arrays with adam: 2 * (3 * 4); sums and averages: 8 + 4
+  // The file and the arrays need 2 * (3 * 4) bytes with adam, the sums and averages 8 + 4 bytes.
+  CHECK(need.average == 36 * parameters);
   CHECK(need_of_model(config, corpus, 2).average == need.average);
   config.train.ema_decay = 0.9;
   CHECK(need_of_model(config, corpus).average == 44 * parameters);

@@ -173,8 +173,8 @@ TEST_CASE("a successful save resets the count of non-finite steps, but a failed 
     write_checkpoint(run.directory.checkpoint_path(1), counted);
     config.train.steps = 4;
     if (fails) run.files.fail_times("rename", 1, ENOSPC);
-    REQUIRE(run.train(config) ==
-            RunEnd::finished);  // saves on schedule at step 3, and at the end at step 4
+    // Saves on schedule at step 3, and at the end at step 4.
+    REQUIRE(run.train(config) == RunEnd::finished);
     const ArrayStore end = read_checkpoint(run.directory.checkpoint_path(4));
     CHECK(end.get_scalar<std::uint64_t>("train/nan_steps") == (fails ? 2 : 0));
     CHECK(end.get_scalar<std::uint64_t>("train/scheduled_save") == (fails ? 0 : 3));
@@ -278,8 +278,8 @@ TEST_CASE("train.patience ends a run, which continues if the value is increased"
   at_once.train(config);
   CHECK(run.checkpoint_bytes(6) == at_once.checkpoint_bytes(6));
 
-  config.train.best_metric =
-      "token_accuracy";  // no validation has been compared by this metric yet
+  // No validation has been compared by this metric yet.
+  config.train.best_metric = "token_accuracy";
   run.train(config);
   CHECK(run.directory().steps().back() == tiny_steps);
 }

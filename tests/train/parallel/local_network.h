@@ -145,8 +145,7 @@ class LocalNetwork {
     LocalNetwork& network_;
     std::size_t rank_, size_;
     std::vector<Receive> receives_;
-    std::vector<std::shared_ptr<bool>>
-        transfers_;  ///< whether each transfer is done, indexed by request
+    std::vector<std::shared_ptr<bool>> transfers_;  ///< whether done, indexed by request
     bool is_receiving_ = false;
   };
 

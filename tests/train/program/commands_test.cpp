@@ -195,8 +195,8 @@ TEST_CASE("every numeric option rejects invalid numbers with an error that names
         std::string mistake;
         try {
           CLI::App fresh;
-          const auto actions =
-              add_commands(fresh);  // `actions` owns the variables that parse() sets
+          // `actions` owns the variables that parse() sets.
+          const auto actions = add_commands(fresh);
           fresh.parse(std::vector<std::string>{value, name, "runs/tiny", command.name});
         } catch (const CLI::ParseError& error) {
           mistake = error.what();

@@ -74,9 +74,8 @@ TEST_CASE("examples that are too long are counted, by file and line, before trai
   work.write("valid.de", "ein hund\n");
   work.write("valid.en", "a dog that is very old\n");
   check_rejected(work, "train text.yaml", 3, {work.at("valid.en") + ":1: found 7 tokens"});
-  work.write(
-      "valid.de",
-      "ein hund und noch ein hund\n");  // both sides are too long; the error names the longer side
+  // If both sides are too long, the error names the longer side.
+  work.write("valid.de", "ein hund und noch ein hund\n");
   work.write("valid.en", "a dog that is very old too\n");
   check_rejected(work, "train text.yaml", 3, {work.at("valid.en") + ":1: found 8 tokens"});
   CHECK_FALSE(contains(work.run("train text.yaml").err, "data.max_tokens"));

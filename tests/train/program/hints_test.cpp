@@ -67,7 +67,7 @@ HintAttempt follow(HintAttempt attempt, const std::string& wrong, const std::str
   } else if (says(".*, or replace the file with --force")) {
     attempt.command += " --force";
   } else {
-    FAIL("no rule for the hint:  ", hint);
+    FAIL("no rule for the hint: ", hint);
   }
   return attempt;
 }

@@ -213,8 +213,8 @@ TEST_CASE("a second run in the same directory is rejected; --fresh moves the old
   CHECK(work.has(work.checkpoint(1, "runs/tiny.old-2")));
   CHECK(work.has(work.checkpoint(2)));
   CHECK_FALSE(work.has(work.checkpoint(12)));
-  work.out("train tiny.yaml --fresh train.run_dir=new train.steps=1");  // --fresh does not require
-                                                                        // an old run
+  // --fresh does not require an old run.
+  work.out("train tiny.yaml --fresh train.run_dir=new train.steps=1");
 }
 
 TEST_CASE("--fresh does not move the old run if the data cannot be used") {

@@ -99,8 +99,7 @@ TEST_CASE("reading digests stops at the first invalid event") {
     CHECK(table.steps == std::vector<std::uint64_t>{1});
     CHECK(table.digests == std::vector<std::uint32_t>{1, 15});
   }
-  CHECK(
-      read_digests(event(1, R"(["00000001"])")).steps.empty());  // without the names of the tensors
+  CHECK(read_digests(event(1, R"(["00000001"])")).steps.empty());  // no names of the tensors
 }
 
 DigestTable table_of(const std::vector<std::array<std::uint32_t, 3>>& rows) {

@@ -95,11 +95,11 @@ TEST_CASE("a second signal to this process ends it, even after stop_by()") {
        },
        SIGTERM}};
   for (const auto& [receive, signal] : rows) {
-    const int status =
-        status_of([&receive = receive] {  // clang 14 cannot capture a structured binding
-          RunSignals signals;
-          receive(signals);
-        });
+    // clang 14 cannot capture a structured binding.
+    const int status = status_of([&receive = receive] {
+      RunSignals signals;
+      receive(signals);
+    });
     REQUIRE(WIFSIGNALED(status));
     CHECK(WTERMSIG(status) == signal);
   }
