@@ -61,7 +61,7 @@ struct Streams {
   int in_descriptor = -1;   ///< used instead of `in` unless negative
 };
 
-/// A process of the program in a working folder.
+/// A process that runs the program in a working folder.
 class Process {
  public:
   Process(const std::filesystem::path& folder, const CommandLine& command, const Streams& streams);

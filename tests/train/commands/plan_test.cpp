@@ -36,7 +36,7 @@ TEST_CASE("a plan prints the same description of the run as a dry run, and write
   CHECK(plan.starts_with(dry.substr(0, dry.find("\nmemory: ")) + "\nmemory: about "));
 }
 
-TEST_CASE("plan supports every kind of model, as text and as JSON") {
+TEST_CASE("plan supports every kind of model, with text and JSON output") {
   const test::KindWorkplace work;
   const auto before = work.contents();
   for (const auto& kind : test::kind_configs) {

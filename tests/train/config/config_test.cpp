@@ -132,7 +132,7 @@ const std::vector<Wrong> wrong_overrides = {
 
 }  // namespace
 
-TEST_CASE("errors of a config have position, reason and hint, and are reported together") {
+TEST_CASE("config errors have a position, a reason and a hint, and are reported together") {
   for (const Wrong& row : wrong_configs) {
     CAPTURE(row.text);
     check_errors(config_errors(row.text), row.errors);

@@ -180,7 +180,7 @@ TEST_CASE("a percentage is a number above 0 and up to 100") {
   }
 }
 
-TEST_CASE("every choice is printed and parsed by the same name") {
+TEST_CASE("every choice is printed and parsed with the same name") {
   for (const auto& [value, name] : choices_of<ScheduleKind>) {
     CHECK(choice_name(value) == name);
     CHECK(choice_named<ScheduleKind>(name) == value);
@@ -188,7 +188,7 @@ TEST_CASE("every choice is printed and parsed by the same name") {
   CHECK(choice_name(static_cast<OnNan>(9)) == "?");
 }
 
-TEST_CASE("list_in_words() joins words with commas and a final or") {
+TEST_CASE("list_in_words() joins words with commas and a final `or`") {
   CHECK(list_in_words({}) == "");
   CHECK(list_in_words({"a"}) == "a");
   CHECK(list_in_words({"a", "b"}) == "a or b");

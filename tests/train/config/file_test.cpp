@@ -70,7 +70,8 @@ TEST_CASE("unreadable or too large files, folders and pipes are rejected without
 }
 
 TEST_CASE(
-    "paths are relative to the folder of the config, or to the working directory in overrides") {
+    "paths in a config are relative to its folder, and paths in overrides to the working "
+    "directory") {
   const test::TemporaryFolder folder;
   const std::string path = folder.write("mine.yaml",
                                         "data:\n"

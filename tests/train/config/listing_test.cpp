@@ -24,7 +24,7 @@ TEST_CASE("every key is listed once, with its domain, its default and its meanin
   CHECK(keys.at("optimizer.momentum").used_with == "optimizer.kind: sgd");
 }
 
-TEST_CASE("a dumped config has every key and is parsed to the same config") {
+TEST_CASE("a dumped config has every key and parses to the same config") {
   Config config;
   config.data.task = "parallel_text";
   config.data.pairs.train_source = "a \"quoted\" \\ path: ä #1";

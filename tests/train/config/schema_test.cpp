@@ -211,9 +211,9 @@ TEST_CASE("the JSON Schema rejects keys, data and scores that a kind of model do
   CHECK_FALSE(accepted("optimizer: {momentum: 0.5}"));
   CHECK(accepted("optimizer: {kind: sgd, momentum: 0.5}"));
   CHECK_FALSE(accepted("data: {train_text: a}"));
-  CHECK_FALSE(accepted("model: {kind: tagger}"));  // data.task is copy
+  CHECK_FALSE(accepted("model: {kind: tagger}"));  // data.task is copy by default
   CHECK_FALSE(accepted("data: {task: copy}\nmodel: {kind: tagger}"));
-  CHECK_FALSE(accepted("data: {task: toy_sentences}"));  // model.kind is seq2seq
+  CHECK_FALSE(accepted("data: {task: toy_sentences}"));  // model.kind is seq2seq by default
   CHECK(accepted("train: {best_metric: bleu}"));
   CHECK_FALSE(accepted("train: {best_metric: span_f1}"));
   CHECK(accepted(tagger + "}\ntrain: {best_metric: span_f1}"));

@@ -68,7 +68,7 @@ TEST_CASE("each selected head has a table, in the order of the layers") {
         "\ndecoder.layers.1.cross_attn, head 0\ndecoder.layers.1.cross_attn, head 1");
 }
 
-TEST_CASE("the JSON of attention has every field, and the weights of the selected heads") {
+TEST_CASE("the JSON output of attention has every field, and the weights of the selected heads") {
   const std::string begin =
       R"({"model":"m.yaml","example":"test 1","layers":[{"layer":"decoder.layers.0.cross_attn",)"
       R"("queries":["a","château"],"keys":["château","b"],"heads":[)";

@@ -84,7 +84,8 @@ TEST_CASE("scores are the log-probabilities of a forward pass, with length norma
 }
 
 TEST_CASE("a beam as wide as the number of hypotheses finds the most likely outputs") {
-  // All outputs of up to 3 of the tokens <unk>, 4 and 5: 1 + 3 + 9 end with <eos>, and 27 are cut.
+  // All outputs of up to 3 of the tokens <unk>, 4 and 5. Of these outputs, 1 + 3 + 9 end with
+  // <eos>, and 27 are truncated.
   for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
     const Model model = random_model(seed, 6);
     const Sentence source{4, 5};

@@ -32,7 +32,7 @@ Tensor logits(const std::vector<std::vector<double>>& rows) {
                       DType::float64);
 }
 
-TEST_CASE("next logits contain the most likely tokens of a row and all its logits") {
+TEST_CASE("NextLogits returns the most likely tokens or all log-probabilities of a row") {
   const NextLogits next(logits({{0.2, 0.3, 0.5}, {0.1, 0.7, 0.2}}), 2);
   const NextTokens best = next.best(1);
   REQUIRE(best.ids.size() == 2);

@@ -117,13 +117,13 @@ const TransformerOptions post_untied =
 
 }  // namespace
 
-TEST_CASE("fifty training steps in float64 have PyTorch's losses") {
+TEST_CASE("fifty training steps in float64 give the same losses as PyTorch") {
   check_training("pre_tied", pre_tied, DType::float64, 1e-8);
   check_training("post_untied", post_untied, DType::float64, 1e-8);
 }
 
 // Each step has rounding errors of 6e-8, and Adam amplifies the errors of small gradients.
-TEST_CASE("fifty training steps in float32 stay near PyTorch's losses in float64") {
+TEST_CASE("fifty training steps in float32 give almost the same losses as PyTorch in float64") {
   check_training("pre_tied", pre_tied, DType::float32, 2e-4);
   check_training("post_untied", post_untied, DType::float32, 2e-4);
 }

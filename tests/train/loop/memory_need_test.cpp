@@ -264,7 +264,7 @@ TEST_CASE("memory can be estimated for a corpus that is smaller than a batch") {
   CHECK(estimate_step(model_of(config, corpus), corpus, config) > 0);
 }
 
-TEST_CASE("warming up does not change any bit of a run's results") {
+TEST_CASE("warming up does not change the results of a run, bit for bit") {
   const auto checkpoint_of = [](bool warm) {
     test::TinyRun run;
     const Config config = tiny_config();
@@ -296,7 +296,7 @@ TEST_CASE("after warming up, the largest step allocates no memory from the syste
   CHECK(kernels::memory_statistics().system_allocations == warm.system_allocations);
 }
 
-TEST_CASE("a model larger than the memory is rejected before it is created, with a hint") {
+TEST_CASE("a model that exceeds the memory is rejected with a hint before it is created") {
   Config config = tiny_config();
   const Corpus corpus = load_corpus(config.data);
   const auto rejection = [&](const AvailableMemory& available) {
@@ -316,7 +316,7 @@ TEST_CASE("a model larger than the memory is rejected before it is created, with
                        "and the optimizer's moments, found 32.0 GB in this machine\n"));
 }
 
-TEST_CASE("a step that does not fit into the total memory is rejected before it is computed") {
+TEST_CASE("a step that exceeds the total memory is rejected before it is computed") {
   const Config config = test::tiny_config();
   const MemoryNeed need{.state = 600, .step = 400, .validation = 5000};
   const auto rejection = [&](const AvailableMemory& available) {

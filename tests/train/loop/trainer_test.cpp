@@ -70,7 +70,7 @@ TEST_CASE("a profiler does not change the bytes of a run, and lists each part of
   TinyRun run;
   const Profiler profiler;
   run.train_to(tiny_steps);
-  // Read before the comparison, which may train another run.
+  // Reads the profile before the comparison, which may train another run.
   const Profile profile = profiler.profile();
   check_same_end(run);
 

@@ -279,7 +279,8 @@ TEST_CASE(
     }
   }
   CHECK(different > 3 * bucket_values / 2);
-  // One micro-batch is not rounded; two micro-batches are rounded, but their sum is not.
+  // The gradient of a single micro-batch is not rounded. The gradients of two micro-batches are
+  // rounded, but their sum is not.
   for (const std::size_t n : {1, 2}) {
     CAPTURE(n);
     Parameters parameters = two_parameters();

@@ -65,7 +65,7 @@ void check_processes(const Config& config, const std::vector<std::size_t>& numbe
   }
 }
 
-TEST_CASE("training gives the same bytes in any number of processes") {
+TEST_CASE("training gives the same bytes with any number of processes") {
   Config config = config_of_five_batches();
   test::TinyRun one;
   SUBCASE("with dropout") { check_processes(config, {2, 3, 5}, one); }

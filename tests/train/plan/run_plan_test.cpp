@@ -123,7 +123,7 @@ RunPlan plan_of(const Config& config, std::size_t processes = 1) {
                   {.seconds = 0.2, .started = TimeLimit::Clock::now(), .processes = processes});
 }
 
-TEST_CASE("a plan has the sizes of the run and writes nothing") {
+TEST_CASE("a plan contains the sizes of the run and writes no files") {
   kernels::set_num_threads(1);
   Config config = tiny_config();
   config.train.run_dir = "no/folder/yet";
@@ -173,7 +173,7 @@ TEST_CASE("several processes divide the micro-batches, bytes and memory of a ste
   REQUIRE(plan.division.has_value());
   const StepDivision& division = *plan.division;
   CHECK(division.micro_batches == std::vector<std::size_t>{2, 3, 3});
-  // Two nodes of the tree of sums, and the parameters: (p - 1) / p of each.
+  // A process sends (p - 1) / p of two nodes of the tree of sums, and of the parameters.
   CHECK(division.sent == plan.model.parameters / 3 * 2 * 4 * 3);
   CHECK(division.compute == Approx(plan.step.gradients * 3 / 8 + plan.step.update / 3));
   CHECK(plan.step.median >

@@ -224,7 +224,7 @@ TEST_CASE("--allow-change permits changes of data files and of data.corpus_weigh
                  {"`train_source` names 2 files, but `train_target` names 1"});
 }
 
-TEST_CASE("a changed subword file is rejected on resume, but a missing file is not") {
+TEST_CASE("a resumed run rejects a changed subword file, but does not need the file") {
   const CacheWorkplace work;
   const std::string shared = " model.max_length=30 data.shared_vocabulary=true ";
   REQUIRE(work.train("learn", shared + "data.subwords=bpe data.vocabulary_size=24 train.steps=1")

@@ -80,7 +80,7 @@ void check_lack_of_memory(const Outcome& outcome) {
   test::check_words(outcome.err, {"tapestry: error: the system has no more memory", "\nhint: "});
 }
 
-/// Megabytes, from too little for the loader to enough for the program.
+/// Limits in megabytes, from too low for the loader to sufficient for the program.
 const std::vector<std::uint64_t> limits = {40, 70, 78, 82,  84,  86,  88, 90,
                                            92, 95, 98, 102, 110, 140, 500};
 

@@ -202,7 +202,8 @@ TEST_CASE("a change with --allow-change is recorded in the history of later chec
   work.out("train --resume runs/tiny train.steps=15");
   CHECK(history(work, work.checkpoint(15)) == line);
   check_rejected(work, "train tiny.yaml --resume train.steps=16", 2, {"model.dropout"});
-  // Without the newer checkpoints, the run is finished at step 12 and its history has no change.
+  // Without the newer checkpoints, the run is finished at step 12 and its history does not contain
+  // the change.
   for (const auto& entry : fs::directory_iterator(work / "runs/tiny/checkpoints")) {
     if (entry.path() != work / work.checkpoint(12)) fs::resize_file(entry, 100);
   }

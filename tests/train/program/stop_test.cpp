@@ -156,7 +156,8 @@ TEST_CASE("a run that is stopped by a signal saves, prints how to resume and exi
 /// Overrides for data that take a second to load.
 const std::string slow_data = "data.train_size=1500000 train.steps=1 ";
 
-TEST_CASE("SIGUSR1 while a run is loading saves it later; other signals end it with 128 + n") {
+TEST_CASE(
+    "SIGUSR1 while a run loads data causes a later save; other signals end the run with 128 + n") {
   Training saved(slow_data);
   saved.await_handler(SIGUSR1);
   saved.send(SIGUSR1);

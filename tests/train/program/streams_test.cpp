@@ -69,7 +69,7 @@ struct PrintingWorkplace : test::KindWorkplace {
     }
   }
 
-  /// Checks how each command ends, and that it leaves no file but its output.
+  /// Checks how each command ends, and that it leaves no file except its output.
   void check_all(Streams streams, const auto& check) const {
     streams.in = at("input");
     const auto before = contents();

@@ -23,7 +23,7 @@ const std::string settings =
     "train: {steps: 12, batch_size: 4, threads: 1, log_every: 4, validate_every: 6, save_every: "
     "5}\n";
 
-/// A translation task of subwords.
+/// A translation task with subwords.
 struct PairWorkplace : test::Workplace {
   PairWorkplace() {
     std::string source, target;
@@ -68,7 +68,7 @@ void check_same_but_config(const ArrayStore& a, const ArrayStore& b) {
   }
 }
 
-TEST_CASE("a translation model of subwords reads and writes text") {
+TEST_CASE("a translation model with subwords reads and writes text") {
   const PairWorkplace work;
   CHECK(contains(work.out("train pairs.yaml train.steps=150"), "vocabularies of 20 and 20"));
   CHECK(work.out("translate runs/pairs", "zwei drei.\n\neinfach zweifach.\n") ==
@@ -115,7 +115,7 @@ TEST_CASE("a checkpoint whose subword model is damaged or has different words is
         "the words differ from the tokens of its subword model");
 }
 
-TEST_CASE("language models, masked models and classifiers of subwords read and write text") {
+TEST_CASE("language models, masked models and classifiers with subwords read and write text") {
   const KindWorkplace work;
   std::string text, labels;
   for (int i = 0; i < 40; ++i) {

@@ -66,7 +66,7 @@ TEST_CASE("opening a log removes later steps and validations that will be repeat
   }
 }
 
-TEST_CASE("opening a log removes an incomplete or invalid end") {
+TEST_CASE("opening a log removes incomplete or invalid lines at its end") {
   const TemporaryFolder folder;
   const auto path = folder / "events.jsonl";
   const std::string whole = line(5, "a") + line(10, "b");

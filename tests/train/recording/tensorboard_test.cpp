@@ -60,7 +60,7 @@ TEST_CASE("an event file starts with its version, and each record has masked CRC
 }
 
 // Expected bytes: SerializeToString() of the Python package tensorboard.
-TEST_CASE("values are encoded as protocol buffers of TensorBoard") {
+TEST_CASE("values are encoded as TensorBoard protocol buffers") {
   EventSummary summary;
   summary.add_scalar("a", 1.5);
   CHECK(summary.bytes() == std::string("\x0A\x08\x0A\x01"
@@ -231,7 +231,7 @@ TEST_CASE("event files have each row of the metrics once") {
   }
 }
 
-/// Reads the fields of a message of protocol buffers, in any order.
+/// Reads the fields of a protocol buffer message, in any order.
 struct MessageReader {
   std::string_view bytes;
 

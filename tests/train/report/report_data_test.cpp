@@ -171,8 +171,7 @@ TEST_CASE("if only part of a set is scored, its losses belong to the scored exam
   }
 }
 
-TEST_CASE(
-    "the accuracy equals the output of evaluate, and the parameter count the output of inspect") {
+TEST_CASE("accuracy and parameter count of a report equal the output of evaluate and inspect") {
   const test::TrainedWorkplace work;
   const Json run = report_of({work / "runs/tiny"}, {.set = "test"})["runs"][0];
   CHECK(run["held_out"]["set"] == "test");

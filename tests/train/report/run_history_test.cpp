@@ -135,7 +135,7 @@ TEST_CASE("invalid files and files of earlier versions cause notes") {
                  "files of an earlier version are ignored: timing.csv, recording.jsonl"));
 }
 
-TEST_CASE("a report shows the log without progress, validations and samples") {
+TEST_CASE("a report shows the log without lines about progress, validations and samples") {
   const test::TemporaryFolder folder;
   const std::string time = "2026-11-23 19:54:24  ";
   folder.write("train.log", time + "data: 22 training pairs\n" + time +
