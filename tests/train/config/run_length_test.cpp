@@ -153,7 +153,7 @@ TEST_CASE("rules about the number of steps are checked when epochs are resolved"
     return config;
   };
   CHECK(resolved("warmup_steps: 20000", "3000").train.steps == 30000);
-  // 10 % of the 30 steps, not of the default of train.steps.
+  // The percentage refers to the 30 steps, not to the default of train.steps.
   CHECK(resolved("warmup_steps: 10%, decay_steps: 20", "3").schedule.warmup_steps == 3);
   for (const char* schedule : {"warmup_steps: 20", "warmup_steps: 50%, decay_steps: 10"}) {
     const std::string error = test::error_text<ConfigError>([&] { resolved(schedule, "2"); });

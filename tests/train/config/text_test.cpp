@@ -32,7 +32,7 @@ TEST_CASE("a carriage return without a line feed is a bad character even in mult
   CHECK(find_bad_character("a\r\n", false)->offset == 1);
 }
 
-TEST_CASE("characters are counted and cut at their boundaries") {
+TEST_CASE("text is counted and cut in whole characters") {
   CHECK(count_characters("aä€") == 3);
   CHECK(characters("aä€b", 1, 2) == "ä€");
   CHECK(characters("aä", 1, 9) == "ä");

@@ -30,7 +30,8 @@ const std::vector<Example> pairs{{{4, 5, 6}, {7, 8}},
 
 }  // namespace
 
-TEST_CASE("each target token and <eos> have the log-probability of a forward pass") {
+TEST_CASE(
+    "score_pairs() and a forward pass give target tokens and <eos> the same log-probabilities") {
   const Model model = random_model(1);
   const auto scores = score_pairs(*model.network, pairs);
   REQUIRE(scores.size() == pairs.size());

@@ -38,7 +38,7 @@ RunEnd train_with_signal(TinyRun& run, const Config& config, microseconds delay)
   return trainer.run({.signals = &signals});
 }
 
-TEST_CASE("a run interrupted at any moment and resumed is byte-equal to an uninterrupted run") {
+TEST_CASE("a run interrupted at any moment and resumed is bit-identical to an uninterrupted run") {
   Config config = tiny_config();
   config.train.validate_every = 2;
   TinyRun uninterrupted;

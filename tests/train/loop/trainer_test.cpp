@@ -152,7 +152,7 @@ TEST_CASE("metrics have a row for each logging period and validation, with the e
   for (const auto& row : uninterrupted().metrics_rows()) {
     found += row[2] + " " + row[0] + " of epoch " + row[1] + "\n";
   }
-  // Three steps per epoch: step 12 is the last of epoch 4.
+  // An epoch has three steps, and step 12 is the last step of epoch 4.
   CHECK(found ==
         "validation 4 of epoch 2\ntrain 5 of epoch 2\nvalidation 8 of epoch 3\n"
         "train 10 of epoch 4\ntrain 12 of epoch 4\nvalidation 12 of epoch 4\n");

@@ -92,7 +92,7 @@ TEST_CASE("each held-out set is scored against its references, during and after 
   CHECK(sets[0].name == "validation");
   CHECK(sets[1].scores.others.at("chrf") != chrf);
 
-  // The scores equal the scores of the last validation, and of the average of the last checkpoint.
+  // The last validation, and the average of the last checkpoint, have the same scores.
   const std::vector<std::byte> bytes = run.metrics();
   const std::string csv(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   for (const char* score : {"loss", "bleu", "chrf"}) {

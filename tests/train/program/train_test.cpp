@@ -332,7 +332,7 @@ TEST_CASE("a dry run computes one step, estimates the whole run and writes nothi
   check_words(work.out("train --resume runs/tiny train.steps=20 --dry-run"),
               {"\ndry run: step 13 took ", "; 8 steps take about "});
   CHECK(work.contents() == before);
-  // A dry run can try a change in a directory that has a run.
+  // A dry run can try a config change in a directory that contains a run.
   const Outcome tried = work.run("train tiny.yaml --dry-run model.dropout=0.5");
   CHECK(tried.code == 0);
   check_words(tried.out, {"\ndry run: step 1 took ", "; nothing was written to runs/tiny\n"});

@@ -450,7 +450,7 @@ TEST_CASE("parts whose files cannot be read are left out, with a note") {
     CHECK(run["notes"].size() == 1);
     CHECK(has_note(run, "model.kind `aligned` is unknown to this program\nhint: "));
   }
-  SUBCASE("a folder without a run, and a single checkpoint, which contains the metrics") {
+  SUBCASE("a folder without a run, and a single checkpoint, which also contains metrics") {
     std::filesystem::create_directory(work / "folder");
     ReportData data({});
     CHECK_THROWS_AS(data.add((work / "folder").string()), CheckpointError);
