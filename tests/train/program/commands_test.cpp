@@ -225,8 +225,8 @@ const std::vector<BadPath> bad_paths = {
     {"a link to itself", "loop.h5", [](const auto& path) { fs::create_symlink("loop.h5", path); }},
     {"an empty config", "empty.yaml", [](const auto& path) { test::write_text(path, "\n[]\n"); }},
     // The paths below are tried with the representative commands only.
-    {"nothing, with the ending of a config", "nothing.yaml"},
-    {"nothing, with the ending of a checkpoint", "nothing.h5"},
+    {"a missing config", "nothing.yaml"},
+    {"a missing checkpoint", "nothing.h5"},
     {"a path through a file", "tiny.yaml/x"},
     {"a name of 300 bytes", std::string(300, 'x')},
     {"a path of 5,000 bytes",
