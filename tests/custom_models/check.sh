@@ -128,8 +128,8 @@ expect 1 'no gradient could be checked: all comparisons are inconclusive' \
 grep -q '^8 gradients: 0 agree, 0 wrong, 8 inconclusive; ' printed || fail "gradcheck: $(cat printed)"
 
 # Keys that a model does not list are rejected.
-expect 2 '`num_heads` is used with' train my_tagger.yaml model.num_heads=2
-expect 2 '`d_head` is used with' train my_tagger.yaml model.d_head=4
+expect 2 '`num_heads` is only used with' train my_tagger.yaml model.num_heads=2
+expect 2 '`d_head` is only used with' train my_tagger.yaml model.d_head=4
 
 # Runs of a kind without custom keys store no custom keys: programs without custom models can open
 # them.

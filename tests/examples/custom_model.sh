@@ -79,10 +79,10 @@ sed 's/read_tokens: 3/read_tokens: 100/' custom.yaml >large.yaml
 refused 'large.yaml:8:16: expected a whole number from 1 to 64, found "100"' train large.yaml
 sed 's/read_tokens/read_token/' custom.yaml >unkncustom.yaml
 refused 'did you mean `read_tokens`?' train unkncustom.yaml
-refused '`read_tokens` is used with `model.kind: window_mlp` only' \
+refused '`read_tokens` is only used with `model.kind: window_mlp`' \
   train custom.yaml model.kind=language_model
 refused 'model.read_tokens' train --resume whole model.read_tokens=4 train.steps=$((steps + 1))
-refused '`num_heads` is used with `model.kind: seq2seq' train custom.yaml model.num_heads=2
+refused '`num_heads` is only used with `model.kind: seq2seq' train custom.yaml model.num_heads=2
 "$program" generate whole "le chat" --tokens 5 >generate.log || fail "generate fails"
 grep -q '^le chat ' generate.log || fail "generate: $(cat generate.log)"
 grep -q "next: $(basename "$program") evaluate whole" whole.log || fail "another program is named"

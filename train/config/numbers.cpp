@@ -38,7 +38,8 @@ std::string without_separators(std::string_view text) {
   return result;
 }
 
-/// Removes a suffix k, K or M, such as in 5k and 2M, and returns its factor; 1 without a suffix.
+/// Removes the suffix k, K or M of a number such as 5k or 2M, and returns its factor; 1 without a
+/// suffix.
 double take_factor(std::string& text) {
   const char last = text.empty() ? '\0' : text.back();
   const double factor = last == 'k' || last == 'K' ? 1e3 : last == 'M' ? 1e6 : 1.0;
@@ -67,13 +68,13 @@ std::string hint_for_whole_number(std::string_view text) {
   return guess ? fmt::format("write `{}`, in decimal digits", *guess) : "";
 }
 
-/// Whether a number has a leading zero, such as 010 and 00.5. YAML 1.1 and 1.2 read such numbers
+/// Whether a number has a leading zero, for example 010 or 00.5. YAML 1.1 and 1.2 read such numbers
 /// differently.
 bool has_leading_zero(std::string_view text) {
   return text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
 }
 
-/// A hint with the number that a user probably means when writing 0,1 or 1_000.5 or +0.1 or 010.
+/// A hint with the number that a user probably means when writing 0,1, 1_000.5, +0.1 or 010.
 std::string hint_for_real_number(std::string_view text) {
   std::string plain = without_separators(text);
   std::replace(plain.begin(), plain.end(), ',', '.');
@@ -103,7 +104,7 @@ bool is_out_of_range(std::string_view text) {
 struct TimeUnit {
   char letter;
   std::int64_t seconds;
-  std::array<std::string_view, 5> words;  ///< that people write instead of the letter
+  std::array<std::string_view, 5> words;  ///< words that people write instead of the letter
 };
 constexpr std::array<TimeUnit, 4> time_units{{{'d', 86400, {"d", "day", "days"}},
                                               {'h', 3600, {"h", "hr", "hrs", "hour", "hours"}},

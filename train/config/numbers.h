@@ -28,7 +28,7 @@ Parsed parse(const Duration& set, std::string_view text);
 /// The number of a percentage in (0%, 100%], such as 5 for "5%"; nullopt for other texts.
 std::optional<double> parse_percentage(std::string_view text);
 
-/// A time such as 1d2h, which parse() reads.
+/// Formats a time such as 1d2h. parse() reads this format.
 std::string to_text(std::chrono::seconds value);
 
 }  // namespace tapestry

@@ -46,7 +46,7 @@ std::vector<std::string> keys_in(const Keys& keys, const std::string& section) {
   return names;
 }
 
-/// The sections that have a key, as ``in `data` or `train` ``; empty for an unknown key.
+/// The sections that have a key, formatted as ``in `data` or `train` ``; empty for an unknown key.
 std::string sections_with(const Keys& keys, const std::string& name) {
   std::vector<std::string> sections;
   for (const ConfigKey& key : keys) {
@@ -184,8 +184,8 @@ std::optional<Assignment> split(const std::string& override) {
                     override.substr(equals + 1)};
 }
 
-/// The values to name in the error for an invalid value. Those of train.best_metric depend on the
-/// kind of model.
+/// The values to name in the error for an invalid value. The values of train.best_metric depend on
+/// the kind of model.
 Domain domain_for(const Field& field, const std::string& model_kind) {
   const auto kind = std::ranges::find(model_kinds(), model_kind, &ConfigKind::name);
   if (field.path() != "train.best_metric" || kind == model_kinds().end()) return field.domain;
@@ -207,7 +207,8 @@ bool accepts(const std::string& path, const std::string& value) {
 /// The hint for an override without a section or a value. Suggests keys that the user may have
 /// meant and that accept the value.
 std::string hint_for_form(const std::string& override) {
-  if (override.ends_with(']') || override.ends_with(',')) {  // a part of a list with spaces
+  // The shell has split a list with spaces.
+  if (override.ends_with(']') || override.ends_with(',')) {
     return "put the list in quotes, such as 'data.train_text=[a.txt, b.txt]'";
   }
   const std::size_t equals = override.find('=');

@@ -52,8 +52,8 @@ class ConfigReader {
   /// errors  receives the errors; must outlive the reader
   ConfigReader(Config& config, Diagnostics& errors) : config_(config), errors_(errors) {}
 
-  /// Reads all keys of a text, except in sections `x-NAME`, which hold anchors. Makes relative
-  /// paths of data absolute, starting at `folder`; without `folder`, they stay relative.
+  /// Reads all keys of a text, except in sections `x-NAME`, which hold anchors. Resolves relative
+  /// paths of data files against `folder`; without `folder`, they stay relative.
   void read(YamlText& text, const Folder& folder);
 
   /// Reads an override of the form section.key=value.
@@ -78,7 +78,7 @@ class ConfigReader {
   /// chosen  a config with the data.task and model.kind of the text
   bool check_key(const Place& place, const std::string& section, const std::string& key,
                  const Config& chosen);
-  /// Sets keys, by `section.key`.
+  /// Sets the keys of a map from `section.key` to values.
   void set(const std::map<std::string, Given>& values, const Folder& folder);
   /// Sets the value, or reports an error. Returns whether the value is valid.
   bool set_value(Field& field, const Given& given);

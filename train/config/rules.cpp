@@ -34,7 +34,7 @@ void check_unused_keys(const Config& config, const ConfigCheck& check) {
     const std::string choices = list_in_words(field.condition.values);
     check.reject(
         {field.path(), field.condition.key},
-        fmt::format("`{}` is used with `{}: {}` only, found `{}`", field.key, field.condition.key,
+        fmt::format("`{}` is only used with `{}: {}`, found `{}`", field.key, field.condition.key,
                     choices, field.condition.current),
         fmt::format("remove `{}`, or set `{}` to {}", field.key, field.condition.key, choices));
   }
@@ -43,7 +43,7 @@ void check_unused_keys(const Config& config, const ConfigCheck& check) {
 void check_data_task(const Config& config, const ConfigCheck& check) {
   const std::vector<std::string> tasks = data_tasks_for(config.model_kind);
   if (std::ranges::find(tasks, config.data.task) != tasks.end()) return;
-  std::vector<std::string> kinds;  // that support the task
+  std::vector<std::string> kinds;  // kinds that support the task
   for (const ConfigKind& kind : model_kinds()) {
     const auto supported = data_tasks_for(kind.name);
     if (std::ranges::find(supported, config.data.task) != supported.end()) {
@@ -140,7 +140,7 @@ void check_betas(const Config& config, const ConfigCheck& check) {
   check.reject({"optimizer.beta2", "optimizer.beta1", "optimizer.kind"},
                fmt::format("`beta2` is {}, too small for `beta1` ({}): Adam may not converge",
                            options.beta2, options.beta1),
-               "set `beta2` nearer to 1 than `beta1`, such as 0.98 and 0.9");
+               "set `beta2` closer to 1, such as `beta2: 0.98` with `beta1: 0.9`");
 }
 
 /// Rejects an epsilon that rounds to 0 in float32, since it would not prevent a division by zero.
@@ -166,7 +166,7 @@ void check_batch_tokens(const Config& config, const ConfigCheck& check) {
   if (config.train.batch_tokens == 0 || !mixed) return;
   check.reject(
       {"train.batch_tokens", "model.normalization"},
-      "`batch_tokens` makes batches of similar length, but `normalization: batch_norm` needs "
+      "`batch_tokens` groups examples of similar length, but `normalization: batch_norm` needs "
       "batches of mixed length",
       "remove `batch_tokens`, or set `model.normalization` to layer_norm or rms_norm");
 }
@@ -228,11 +228,12 @@ void check_best_metric(const Config& config, const ConfigCheck& check) {
       std::ranges::find(kind->keys, "train.exact_match_sequences") != kind->keys.end();
   const bool of_outputs = std::ranges::find(kind->scores, metric) != kind->scores.end();
   if (decodes && of_outputs && config.train.exact_match_sequences == 0) {
-    check.reject({"train.best_metric", "train.exact_match_sequences"},
-                 fmt::format("`best_metric` is {}, a score of decoded sequences, and "
-                             "`exact_match_sequences` is 0",
-                             metric),
-                 "set `exact_match_sequences` to the number of sequences to decode, such as 1000");
+    check.reject(
+        {"train.best_metric", "train.exact_match_sequences"},
+        fmt::format(
+            "`best_metric` is {}, a score of decoded sequences, but `exact_match_sequences` is 0",
+            metric),
+        "set `exact_match_sequences` to the number of sequences to decode, such as 1000");
   }
 }
 
@@ -243,13 +244,14 @@ void check_kernels(const Config& config, const ConfigCheck& check) {
   if (std::ranges::find(compiled, wanted) == compiled.end()) {
     check.reject({"train.kernels"},
                  fmt::format("this program was built without {} kernels, expected auto", wanted),
-                 fmt::format("it has {}; build with -DTAPESTRY_KERNELS to have others",
+                 fmt::format("it has {}; build with -DTAPESTRY_KERNELS to add kernels",
                              fmt::join(compiled, ", ")));
   } else if (!processor_can_execute(wanted)) {
     check.reject(
         {"train.kernels"},
-        fmt::format("this processor cannot execute {} kernels, expected auto or others", wanted),
-        "set `kernels` to auto to use the widest kernels that it can execute");
+        fmt::format("this processor cannot execute {} kernels, expected auto or other kernels",
+                    wanted),
+        "set `kernels` to auto to use the widest kernels that the processor can execute");
   }
 }
 

@@ -108,7 +108,7 @@ std::vector<std::string> paths_of_synonym(std::string_view word) {
 
 namespace {
 
-/// Whether a text with blanks between its words has this word.
+/// Whether `words`, a text of words separated by spaces, contains `word`.
 bool has_word(std::string_view words, std::string_view word) {
   return fmt::format(" {} ", words).find(fmt::format(" {} ", word)) != std::string::npos;
 }

@@ -30,8 +30,8 @@ std::vector<std::string> paths_of_synonym(std::string_view name);
 /// configs do not accept synonyms.
 std::vector<std::string> keys_meant_by(std::string_view name);
 
-/// The value of a key that a user probably meant by a name of other programs: parallel_text for
-/// "translation" as data.task. nullopt for an unknown name.
+/// The value of a key that a user probably meant by a name from another program, such as
+/// parallel_text for data.task: translation. nullopt for an unknown name.
 ///
 /// values  the valid values
 std::optional<std::string> value_meant_by(std::string_view path, std::string_view text,

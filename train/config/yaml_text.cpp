@@ -130,7 +130,7 @@ std::string hint_for(const YAML::Exception& error, const std::vector<std::string
   const bool starts_with_a_symbol =
       error.msg == YAML::ErrorMsg::UNKNOWN_TOKEN || error.msg == YAML::ErrorMsg::UNKNOWN_ANCHOR;
   if (starts_with_a_symbol) return "put the value in double quotes if it is meant as text";
-  const std::size_t found = line_of(error.mark);  // or the line after it
+  const std::size_t found = line_of(error.mark);  // the line of the error or the next line
   for (const std::size_t each : {found, found - 1}) {
     if (each < lines.size() && has_escape_in_quotes(lines[each])) return backslash_hint;
   }
@@ -326,8 +326,10 @@ std::vector<YAML::Node> YamlText::maps_to_merge(const YAML::Node& key, const YAM
   }
   merged_maps_ += maps.size();
   if (merged_maps_ <= max_merged_maps) return maps;
-  report(key, fmt::format("merges more than {} maps, or itself", max_merged_maps),
-         "write the keys themselves");
+  report(
+      key,
+      fmt::format("found more than {} merged maps, or a map that merges itself", max_merged_maps),
+      "write the keys themselves");
   return {};
 }
 
@@ -366,9 +368,9 @@ bool YamlText::check_scalar(const YAML::Node& scalar, const Place& place) {
     return reject(fmt::format("found {}", bad->name), backslash_hint);
   }
   const bool breaks = scalar.Scalar()[bad->offset] == '\n';
-  return breaks
-             ? reject("found a text over several lines, expected one line", "write it on one line")
-             : reject(fmt::format("found {}", bad->name), "remove the escape sequence");
+  return breaks ? reject("found a text that spans several lines, expected one line",
+                         "write it on one line")
+                : reject(fmt::format("found {}", bad->name), "remove the escape sequence");
 }
 
 void YamlText::report(const YAML::Node& node, std::string message, std::string hint) {
@@ -400,7 +402,8 @@ Place YamlText::place(const YAML::Node& node) const {
 
 Place YamlText::place_of_value(const YAML::Node& key, const YAML::Node& value) const {
   if (value.IsNull()) return place(key);
-  const bool is_alias = value.Mark().pos < key.Mark().pos;  // yaml-cpp returns the anchor's node
+  // For an alias, yaml-cpp returns the node of the anchor.
+  const bool is_alias = value.Mark().pos < key.Mark().pos;
   if (!is_alias) return place(value);
   const std::string_view rest = written(key);
   const std::size_t star = rest.find('*', key.Scalar().size());

@@ -37,8 +37,8 @@ class YamlText {
  public:
   /// The maximum length of a line in bytes.
   static constexpr std::size_t max_line_length = 4096;
-  /// The maximum number of merges. Without a limit, a map that merges itself would never end, and
-  /// nested merges would grow exponentially.
+  /// The maximum number of merges. Without a limit, reading a map that merges itself would never
+  /// end, and nested merges would grow exponentially.
   static constexpr std::size_t max_merged_maps = 100;
 
   /// Parses `text`. After a syntax error, the object contains the lines before the error if they

@@ -17,8 +17,8 @@
 namespace tapestry {
 namespace {
 
-/// The weights with token names, which are chosen by the path of the layer. nullopt if their number
-/// does not match the shape: a layer of a custom model may read other tokens.
+/// The weights with token names, which are chosen by the path of the layer. nullopt if the number
+/// of names does not match the shape, since a layer of a custom model may read other tokens.
 std::optional<LayerAttention> make_view(const RecordedAttention& record,
                                         const StackTokens& tokens) {
   const std::string_view path = record.path;

@@ -187,7 +187,7 @@ Batches batches_by_length(const std::vector<SearchInput>& inputs, const SearchOp
 /// The batches, each divided into one part per thread, or into fewer parts if a part would have too
 /// few rows for fast matrix products.
 ///
-/// slots  rows of a source
+/// slots  number of rows per source
 Batches divided(const Batches& batches, std::size_t slots) {
   constexpr std::size_t min_rows = 32;  // per part
   Batches all;

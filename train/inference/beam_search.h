@@ -21,9 +21,9 @@ using Sentence = std::vector<std::int32_t>;
 struct SearchOptions {
   std::size_t beam_size = 1;  ///< hypotheses kept for each source, >= 1; 1: greedy
   std::size_t num_best = 1;   ///< outputs of each source, in [1, beam_size], or >= 1 samples
-  /// Exponent alpha >= 0 of the length normalization [1]: finished hypotheses Y are ordered by
-  /// log p(Y | X) / ((5 + |Y|) / 6)^alpha, where |Y| counts <eos>, also for outputs that are cut
-  /// and have no <eos>. 0: by log p(Y | X).
+  /// Exponent alpha >= 0 of the length normalization [1]: finished hypotheses Y are ordered by log
+  /// p(Y | X) / ((5 + |Y|) / 6)^alpha, where |Y| includes <eos>, even for outputs that are cut and
+  /// have no <eos>. With 0, they are ordered by log p(Y | X).
   double length_penalty = 0.0;
   /// Minimum number of tokens in an output; <eos> is excluded until it is reached. At most
   /// max_length, unless max_length is 0. An output may be shorter if it is cut at the maximum
@@ -44,26 +44,26 @@ struct SearchOptions {
 struct SearchInput {
   Sentence source;           ///< without <eos>
   Sentence prefix{};         ///< the first tokens of every output, regardless of probability
-  std::uint64_t number = 0;  ///< keys the random numbers of sampling, with the seed
+  std::uint64_t number = 0;  ///< keys the random numbers of sampling, together with the seed
 };
 
 /// An output of search_outputs(). Probabilities come from the model, without the effect of
 /// forbidden tokens and sampling options.
 struct Hypothesis {
   Sentence tokens;             ///< the output
-  double log_probability = 0;  ///< log p(tokens, <eos> | source); without <eos> if it was cut; NaN
-                               ///< if the logits after the tokens are NaN or infinite
-  double score = 0;            ///< log_probability after length normalization
+  double log_probability = 0;  ///< log p(tokens, <eos> | source); without <eos> if the output was
+                               ///< cut; NaN if the logits after the tokens are NaN or infinite
+  double score = 0;  ///< log_probability after length normalization
 };
 
 /// Translates sources by beam search [1, 2], or samples translations. At each step the beam_size
 /// most likely unfinished extensions of a source's hypotheses by one token are kept. Among equally
 /// likely extensions, the more likely hypothesis is preferred, and then the lower token id.
 /// Extensions by <eos> that are among the beam_size most likely of all extensions are finished, in
-/// addition to the kept ones. The search for a source ends when no unfinished hypothesis can become
-/// better than num_best finished ones; with length_penalty > 0 also when beam_size hypotheses are
-/// finished. An output that has reached its maximum length is cut: it ends without <eos>. An output
-/// contains <pad> and <bos> only if its prefix does.
+/// addition to the kept extensions. The search for a source ends when no unfinished hypothesis can
+/// become better than num_best finished hypotheses; with length_penalty > 0 also when beam_size
+/// hypotheses are finished. An output that has reached its maximum length is cut: it ends without
+/// <eos>. An output contains <pad> and <bos> only if its prefix does.
 ///
 /// A prefix is never changed: forbidden tokens, no_repeat_ngram and max_length constrain only the
 /// tokens after it. Its tokens count for lengths, and its n-grams cannot be repeated.
@@ -100,7 +100,8 @@ std::vector<std::vector<Hypothesis>> beam_search(const Network& network, std::si
                                                  const std::vector<Sentence>& sources,
                                                  const SearchOptions& options = {});
 
-/// The best output of each source; empty if it has none, or if its logits are NaN or infinite.
+/// The best output of each source; empty if the source has no output, or if its logits are NaN or
+/// infinite.
 std::vector<Sentence> decode(const Network& network, std::size_t positions,
                              const std::vector<Sentence>& sources,
                              const SearchOptions& options = {});
@@ -108,10 +109,10 @@ std::vector<Sentence> decode(const Network& network, std::size_t positions,
 /// The maximum number of sources of a batch, in [1, batch_size], such that the logits of a step,
 /// with one row per hypothesis of each source, have at most 64 Mi values: 256 MiB in float32. The
 /// number of source tokens does not bound the logits: 1,000 sources of one word with a beam of 5
-/// and a vocabulary of 32,000 would have 160 million.
+/// and a vocabulary of 32,000 would have 160 million logits.
 std::size_t bounded_batch_size(const SearchOptions& options, std::size_t vocabulary);
 
-/// The options of the section decoding of a config, with train.max_decode_length and batches of
+/// The options in section `decoding` of a config, with train.max_decode_length and batches of
 /// train.batch_size sources.
 SearchOptions search_options(const Config& config);
 

@@ -39,7 +39,7 @@ struct ShownExample {
 /// Accuracy on a sample of a set, defined like Scores::token_accuracy.
 struct SampleAccuracy {
   std::size_t examples = 0;  ///< number of examples
-  double accuracy = 0.0;     ///< share of their labels that equal the most likely prediction
+  double accuracy = 0.0;     ///< share of labels that equal the most likely prediction
 
   friend bool operator==(const SampleAccuracy&, const SampleAccuracy&) = default;
 };
@@ -97,8 +97,8 @@ struct LikelyClass {
 };
 
 /// The `count` most likely classes of each example, or all if there are fewer, with dropout
-/// disabled. The most likely class is first; ties are in the order of their ids. If a logit of an
-/// example is NaN, its result is a single class with probability NaN.
+/// disabled. The most likely class is first; equally likely classes are ordered by id. If a logit
+/// of an example is NaN, its result is a single class with probability NaN.
 std::vector<std::vector<LikelyClass>> ranked_classes(const Model& model,
                                                      const std::vector<Example>& examples,
                                                      std::size_t batch_size, std::size_t count);

@@ -20,7 +20,7 @@ void reject_non_finite(const Network& network, const NetworkInput& input, const 
     const Tape tape(&detector);
     network(input, Mode::inference());
   } catch (const AnomalyError& error) {
-    const std::string_view origin = error.what();  // ends with the long ranges of the inputs
+    const std::string_view origin = error.what();  // the text ends with long ranges of the inputs
     first =
         fmt::format("; first in {}", origin.substr(0, origin.find(", expected finite numbers")));
   }

@@ -20,7 +20,7 @@
 namespace tapestry {
 namespace {
 
-/// The maximum number of positions whose logits are in memory at once.
+/// The maximum number of positions whose logits are in memory at the same time.
 constexpr std::size_t positions_at_once = 256;
 
 /// log_softmax(logits)[label] of each row.
@@ -103,8 +103,8 @@ std::vector<std::vector<std::size_t>> pair_batches(const std::vector<Example>& p
 
 namespace {
 
-/// The maximum number of source and target tokens of a batch: the weights of all layers are in
-/// memory at once.
+/// The maximum number of source and target tokens of a batch. It limits memory, which holds the
+/// attention weights of all layers at the same time.
 constexpr std::size_t batch_tokens = 2048;
 
 std::vector<RecordedAttention> recorded(const Network& network, const Batch& batch) {

@@ -29,13 +29,14 @@ using TokenScores = std::vector<double>;
 std::vector<TokenScores> score_pairs(const Network& network, const std::vector<Example>& pairs,
                                      std::size_t batch_tokens = 4096);
 
-/// Batches of pairs of similar length: every pair once, each batch with at most `tokens` source and
-/// target tokens, with <eos> and padding, unless one pair has more. The longest pairs come first.
+/// Batches of pairs of similar length, which contain every pair once, the longest pairs first. A
+/// batch has at most `tokens` source and target tokens, including <eos> and padding, unless it is a
+/// single pair with more tokens.
 std::vector<std::vector<std::size_t>> pair_batches(const std::vector<Example>& pairs,
                                                    std::size_t tokens);
 
 /// The names of the decoder layers whose cross-attention a network computes, in order, such as
-/// "decoder.layers.0.cross_attn"; empty if it has none.
+/// "decoder.layers.0.cross_attn"; empty without cross-attention.
 std::vector<std::string> cross_attention_layers(const Network& network);
 
 /// Aligns each target token with the source token that it attends to most [1, 2]:

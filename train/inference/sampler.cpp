@@ -24,8 +24,8 @@
 namespace tapestry {
 namespace {
 
-/// The tokens in descending order of their scores; of equal scores the lower id is first. Sorts on
-/// demand, since usually only a few tokens of a large vocabulary are needed.
+/// The tokens in descending order of their scores; tokens with equal scores are ordered by id.
+/// Sorts on demand, since usually only a few tokens of a large vocabulary are needed.
 class Ranking {
  public:
   explicit Ranking(const std::vector<double>& scores) : scores_(scores), ids_(scores.size()) {
@@ -61,7 +61,7 @@ class Ranking {
 };
 
 /// exp((score - max_score) / temperature): the probability of a token relative to the most likely
-/// one.
+/// token.
 class Weights {
  public:
   Weights(const std::vector<double>& scores, double temperature)
@@ -118,7 +118,7 @@ class NextScores {
   /// -inf for special symbols.
   std::vector<double> operator()(std::span<const std::int32_t> tokens) {
     if (tokens.size() > window_) {
-      // All tokens have moved to other positions.
+      // The window has moved, so all tokens have new positions.
       decoder_ = make_decoder(network_, {});
       read_ = tokens.size() - window_;
     }
@@ -139,7 +139,7 @@ class NextScores {
   const Network& network_;
   std::size_t window_;
   std::unique_ptr<IncrementalDecoder> decoder_;
-  std::size_t read_ = 0;  // tokens that the decoder has read, or that are before the window
+  std::size_t read_ = 0;  // number of tokens that the decoder has read or that precede the window
 };
 
 }  // namespace
@@ -213,8 +213,9 @@ Ids select_rows(const Ids& ids, std::span<const std::size_t> rows) {
 Ids with_columns(const Ids& ids, const Ids& added) {
   if (ids.size() == 0) return added;
   if (ids.shape()[0] != added.shape()[0]) {
-    throw ShapeError(fmt::format("decoder: {} rows of tokens, expected {} as before",
-                                 added.shape()[0], ids.shape()[0]));
+    throw ShapeError(
+        fmt::format("decoder: found {} rows of tokens, expected {} as in the previous call",
+                    added.shape()[0], ids.shape()[0]));
   }
   const std::size_t before = ids.shape()[1], after = added.shape()[1];
   Ids all(Shape{ids.shape()[0], before + after});

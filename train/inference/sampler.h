@@ -29,8 +29,8 @@ struct SamplingOptions {
 ///      probability, relative to all tokens, is at least top_p.
 ///   3. One of the kept tokens is drawn in proportion to its probability.
 ///
-/// Equal scores are ordered by id; a score of -inf is never drawn if another score is larger.
-/// `uniform` is in [0, 1).
+/// Equal scores are ordered by id; a token with score -inf is never drawn if another score is
+/// larger. `uniform` is in [0, 1).
 ///
 /// [1] Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration".
 std::int32_t draw_token(const std::vector<double>& scores, const SamplingOptions& options,
@@ -38,7 +38,7 @@ std::int32_t draw_token(const std::vector<double>& scores, const SamplingOptions
 
 /// Makes tokens that have occurred less likely, for a penalty > 1: their scores are divided by the
 /// penalty if they are positive and multiplied by it if they are negative. [1] divides in both
-/// cases, which would make tokens of negative scores more likely.
+/// cases, which would make tokens with negative scores more likely.
 ///
 /// [1] Keskar et al. 2019, "CTRL: A Conditional Transformer Language Model for Controllable
 ///     Generation", section 4.1.
@@ -56,8 +56,9 @@ void generate(const Network& network, std::size_t positions, std::vector<std::in
               std::size_t count, const SamplingOptions& options,
               const std::function<void(std::int32_t)>& take);
 
-/// The incremental decoder of the network (Network::start_decoding) or, if it has none, a decoder
-/// that computes the whole sequences for each token. The network must outlive it.
+/// The incremental decoder of the network (Network::start_decoding) or, without an incremental
+/// decoder, a decoder that computes the whole sequences for each token. The network must outlive
+/// it.
 ///
 /// sources  for networks that read source tokens
 std::unique_ptr<IncrementalDecoder> make_decoder(const Network& network, const TokenBatch& sources);

@@ -269,7 +269,8 @@ bool SourceSearch::can_improve() const {
   return static_cast<std::size_t>(better) < options_->num_best;
 }
 
-/// Whether the logits after a hypothesis have no softmax. If so, ends the search.
+/// Ends the search if the softmax of the logits after a hypothesis is undefined. Returns whether it
+/// did.
 bool SourceSearch::fail_without_softmax(const NextLogits& next, std::size_t first_row) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   for (std::size_t slot = 0; slot < live_.size(); ++slot) {

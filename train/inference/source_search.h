@@ -22,15 +22,15 @@ struct NextTokens {
 class NextLogits {
  public:
   /// logits  (rows, vocabulary)
-  /// k       the number of most likely tokens that best() gives, or all tokens if there are fewer;
-  ///         0: best() is not used
+  /// k       the number of most likely tokens that best() returns, or all tokens if there are
+  ///         fewer; 0: best() is not used
   NextLogits(const Tensor& logits, std::size_t k);
 
   /// The k most likely tokens after the hypothesis in a row.
   NextTokens best(std::size_t row) const;
   /// The logits of all tokens after the hypothesis in a row.
   std::vector<double> all(std::size_t row) const;
-  /// Whether the logits of a row have a softmax: none is NaN or +infinity.
+  /// Whether the softmax of the logits of a row is defined: no logit is NaN or +infinity.
   bool has_softmax(std::size_t row) const;
 
  private:

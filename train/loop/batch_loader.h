@@ -49,7 +49,7 @@ class BatchLoader {
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
-  /// The batches of the step that begins at `position`, any position of the schedule.
+  /// The batches of the step that begins at `position`, which may be any position of the schedule.
   ///
   /// should_prefetch  whether the caller is going to take the following step next
   /// throws           kernels::Cancelled; std::bad_alloc. The same call may then be repeated.
@@ -86,7 +86,7 @@ class BatchLoader {
   std::chrono::nanoseconds last_time_{0};  ///< CPU time of the last step prepared
   BatchPosition prepared_position_;
   bool thread_failed_ = false;  ///< whether starting the thread failed
-  std::jthread thread_;         ///< declared last: ends before the others are destroyed
+  std::jthread thread_;         ///< declared last: ends before the other members are destroyed
 };
 
 }  // namespace tapestry

@@ -168,7 +168,7 @@ void claim_directory(LoadedRun& run, bool fresh) {
   // Checked again: another process may have created a run before the lock was taken.
   require_no_run(run.directory);
   if (!old || !has_cache) return;
-  std::error_code ignored;  // the new run rebuilds its cache when it is resumed
+  std::error_code ignored;  // if moving the cache fails, the new run rebuilds it when it is resumed
   std::filesystem::rename(old->cache_folder(), run.directory.cache_folder(), ignored);
 }
 
@@ -258,7 +258,7 @@ void prepare_cache_of_resumed_run(DataOptions& data, RunDirectory& directory, bo
   data.training.cache_folder = directory.cache_folder();
   group.on_rank_0([&] {
     if (read_only) return;
-    directory.remove_stray_temporaries();  // they may be as large as the cache
+    directory.remove_stray_temporaries();  // temporary files may be as large as the cache
     directory.create_cache_folder();
   });
 }
@@ -267,7 +267,7 @@ void prepare_cache_of_resumed_run(DataOptions& data, RunDirectory& directory, bo
 /// end may be incomplete because the process was killed after its last checkpoint. A dry run
 /// ignores the end.
 ///
-/// phase  of the run in rank 0, before this process took its lock
+/// phase  phase of the run that rank 0 found before it locked the run
 bool is_finished(const RunDirectory& directory, const ResumePlan& plan, RunPhase phase,
                  const RunOptions& options, ProcessGroup& group) {
   if (reason_of_end(plan).empty()) return false;
@@ -316,7 +316,7 @@ std::vector<std::string> restore(LoadedRun& run, Trainer& trainer) {
     lines.push_back("warning: " + event);
     trainer.add_to_history(event);
   }
-  plan.checkpoint.arrays = ArrayStore();  // as large as the model; not needed during training
+  plan.checkpoint.arrays = ArrayStore();  // the arrays are as large as the model
   return lines;
 }
 

@@ -53,7 +53,7 @@ LoadedRun load_new_run(Config config, const RunOptions& options, ProcessGroup& g
 /// Reads the newest usable checkpoint of a run and its data, and locks the run directory unless it
 /// is a dry run.
 ///
-/// returns  nullopt if the run is finished, which has been printed
+/// returns  nullopt if the run is finished; this has then been printed
 /// throws   ConfigError if a key that must not change differs from the checkpoint; CheckpointError
 ///          if there is no usable checkpoint; DataError, OutputError; PeerFailure.
 std::optional<LoadedRun> load_resumed_run(const RunOptions& options, ProcessGroup& group);

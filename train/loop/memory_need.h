@@ -23,8 +23,8 @@ struct MemoryNeed {
   /// encodings.
   std::uint64_t state = 0;
   std::uint64_t step = 0;  ///< forward and backward of the largest batch
-  /// Logits of the largest validation batch, or of the longest example of training_sample() if that
-  /// is more.
+  /// Logits of the largest validation batch, or of the longest example of training_sample(),
+  /// whichever is more.
   std::uint64_t validation = 0;
   std::uint64_t saving = 0;          ///< a checkpoint: the snapshot and the headers of the file
   std::uint64_t average = 0;         ///< averaging the last checkpoints: train.average_last

@@ -154,7 +154,7 @@ void Progress::write_line(const std::string& text) {
   };
   if (!written && output_error_ == 0) {
     output_error_ = errno;
-    // A reader that needs no more lines closes a pipe.
+    // EPIPE is no problem: the reader of the pipe needs no more lines.
     if (output_error_ != EPIPE) warn(problem());
   }
   if (output_error_ == 0 || log_ == nullptr || std::exchange(lost_, true)) return;

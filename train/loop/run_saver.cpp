@@ -245,7 +245,7 @@ std::string RunSaver::end_hint(const std::string& remedy) const {
   return remedy.empty() ? again : fmt::format("{}, then {}", remedy, again);
 }
 
-/// The path of the newest checkpoint up to the current step; empty without one.
+/// The path of the newest checkpoint up to the current step; empty without a checkpoint.
 std::string RunSaver::newest_checkpoint() const try {
   std::vector<std::uint64_t> steps = directory_.steps();
   std::erase_if(steps, [&](std::uint64_t other) { return other > run_.state.step; });

@@ -46,8 +46,8 @@ class RunSaver {
   /// Begins a scheduled save: by train.save_every, or after one of the best validations. Unless it
   /// fails, its step becomes TrainingState::scheduled_save.
   ///
-  /// last    whether this is the last save of the run. It is complete when the function returns.
-  ///         The same is true of a save without a thread or memory for the background.
+  /// last    whether this is the last save of the run. This save, like a save without a thread or
+  ///         memory for the background, is complete when the function returns.
   /// throws  NumericError if parameters, buffers or the state of the optimizer are not finite;
   ///         OutputError or std::bad_alloc if a failure ends the run.
   void save_as_scheduled(bool last);
@@ -56,8 +56,9 @@ class RunSaver {
   /// see save_as_scheduled().
   void save(bool last);
 
-  /// Saves the last state of this process unless it is saved; then deletes the old checkpoints that
-  /// an earlier process left when it was killed. For errors, see save_as_scheduled().
+  /// Saves the last state of this process unless it is already saved; then deletes the old
+  /// checkpoints that an earlier process left when it was killed. For errors, see
+  /// save_as_scheduled().
   void complete();
 
   /// Begins a save that a signal requested, unless this step is saved or is being saved, and logs
@@ -76,7 +77,7 @@ class RunSaver {
   /// processes may have ended.
   void finish_after_error();
 
-  /// The step of the checkpoint that was written or restored last; nullopt without one.
+  /// The step of the checkpoint that was written or restored last; nullopt without a checkpoint.
   const std::optional<std::uint64_t>& saved_step() const { return saved_step_; }
   /// "the newest checkpoint is from step 12", or "there is no checkpoint yet".
   std::string describe_newest() const;
@@ -92,9 +93,9 @@ class RunSaver {
   /// Call this before the state of a saved step changes, so that it is saved again.
   void mark_as_unsaved() { saved_step_.reset(); }
 
-  /// The last scheduled checkpoint, or the newest intact one if that is damaged or missing. Rank 0
-  /// chooses it. The scheduled checkpoint is missing if a run that stopped before its first
-  /// scheduled save is resumed with train.on_nan: rollback.
+  /// The last scheduled checkpoint, or the newest intact checkpoint if the scheduled checkpoint is
+  /// damaged or missing. Rank 0 chooses it. The scheduled checkpoint is missing if a run that
+  /// stopped before its first scheduled save is resumed with train.on_nan: rollback.
   ///
   /// found   reason for the rollback, for the error message
   /// throws  NumericError if there is no checkpoint that can be used.

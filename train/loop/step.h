@@ -78,8 +78,8 @@ ExchangeOptions exchange_options(const TrainOptions& options);
 Loss training_loss(const Model& model, const Batch& batch, const CrossEntropyOptions& options,
                    const Mode& mode);
 
-/// Makes the observer of the computation of a batch, which lives until its gradients are computed;
-/// may return null.
+/// Makes the observer of the computation of a batch, which is destroyed after its gradients are
+/// computed; may return null.
 using BatchObservers = std::function<std::unique_ptr<TapeObserver>(std::size_t batch)>;
 
 /// The model of a run with its optimizer and training state, in memory, and the computation of its

@@ -29,7 +29,8 @@ struct StepTime {
 /// throws    NumericError if loss or gradient are not finite; errors of StepComputer. The state is
 ///           then unchanged.
 StepTime time_step(StepComputer& computer, bool prefetch = false);
-/// Same as above for a step with these batches, of any number and size.
+/// Same as above for a step with these batches. Their number and size may differ from the run's
+/// batches.
 StepTime time_step(StepComputer& computer, std::vector<Batch> batches);
 
 }  // namespace tapestry

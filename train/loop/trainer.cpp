@@ -67,7 +67,7 @@ std::optional<RunEnd> agree_to_end(const Interruptions& interruptions, const Tra
 }
 
 /// The part of a loss that label smoothing adds to the cross entropy; exactly 0 without smoothing,
-/// although the two differ by rounding.
+/// although the loss and the cross entropy differ by rounding.
 double smoothing_part(double loss, double cross_entropy, const Config& config) {
   return config.train.label_smoothing > 0 ? loss - cross_entropy : 0.0;
 }
@@ -99,7 +99,7 @@ void Trainer::resume(const ArrayStore& snapshot) {
   const bool metric_changed = before.train.best_metric != config_.train.best_metric ||
                               (config_.train.best_metric == "bleu" &&
                                before.train.bleu_tokenizer != config_.train.bleu_tokenizer);
-  // Validations compared by another metric do not count for train.patience.
+  // Validations before a change of the metric do not count for train.patience.
   if (metric_changed) state_.validations_since_best = 0;
   if (!finished()) state_.revert_end_rows();
   if (metric_changed) {
@@ -236,7 +236,7 @@ bool Trainer::train_step() {
     const kernels::CancellationScope cancellable(end_requested_);
     step = computer_.next_step(state_.step + 1 < config_.train.steps);
     computer_.compute(step);
-  } catch (const AnomalyError&) {  // with train.detect_anomaly; its operation is found again later
+  } catch (const AnomalyError&) {  // with train.detect_anomaly; locates the operation again
     return handle_non_finite("a value is not finite", step);
   }
   if (!std::isfinite(step.loss.mean)) {
@@ -378,7 +378,7 @@ void Trainer::report() {
 }
 
 /// Averages the last checkpoints of the finished run, if train.average_last is set. Returns false
-/// if a signal or the time limit interrupted it in this process.
+/// if a signal or the time limit interrupted the averaging in this process.
 bool Trainer::average_last_checkpoints() {
   if (config_.train.average_last == 0) return true;
   bool cancelled = false;
@@ -422,7 +422,7 @@ bool Trainer::handle_non_finite(const std::string& found, const RunStep& step) {
 
 namespace {
 
-/// A finding in one line: its lines, separated by "; ".
+/// Joins the lines of a finding with "; ".
 std::string in_one_line(std::string finding) {
   constexpr std::string_view separator = "\n  ";
   for (std::size_t at = 0; (at = finding.find(separator, at)) != finding.npos;) {

@@ -85,8 +85,8 @@ void write_config(const RunDirectory& directory, Config config, const std::strin
 
 /// The number of missing files that a run creates up to its first checkpoint, without the
 /// checkpoint. The temporary files of metrics.csv and of the checkpoint are renamed and need no
-/// further inode. Files that only some runs write, or that are written later, are not counted, so
-/// that every run that could be saved is accepted.
+/// additional inode. Files that only some runs write, or that are written later, are not counted,
+/// so that every run that could be saved is accepted.
 std::uint64_t missing_files(const std::filesystem::path& run_directory) {
   constexpr std::array files{"train.log", events_file_name, "metrics.csv"};
   return static_cast<std::uint64_t>(std::ranges::count_if(files, [&](const char* file) {
@@ -145,7 +145,7 @@ void prepare_memory(const Trainer& trainer, const Corpus& corpus, const Availabl
   const std::vector<Batch> batches = largest_batches(corpus, config);
   const Batch& largest = batches.front();
   const std::string size = find_task(config).describe_size(largest);
-  constexpr std::size_t long_sequence = 2048;  // a few rows of it may take seconds
+  constexpr std::size_t long_sequence = 2048;  // a few rows of this length may take seconds
   if (std::max(largest.source_length, largest.target_length) >= long_sequence) {
     progress.message(fmt::format("measuring memory and time of the largest step: {}", size));
   }

@@ -58,7 +58,7 @@ int start_run(Config config, const RunOptions& options, ProcessGroup& group = si
 ///         checkpoint; CheckpointError if there is no usable checkpoint.
 int resume_run(const RunOptions& options, ProcessGroup& group = single_process());
 
-/// Resumes the run in the run directory of the config, or starts it if the directory has none.
+/// Resumes the run in the run directory of the config, or starts a run if the directory has none.
 int start_or_resume_run(const RunOptions& options, ProcessGroup& group = single_process());
 
 }  // namespace tapestry

@@ -22,8 +22,8 @@ std::size_t training_sample_size(const Config& config, const Corpus& corpus) {
 }
 
 SampleOptions training_sample(const Config& config, const Corpus& corpus) {
-  // A batch has few rows: with train.batch_tokens, train.batch_size may be more than the memory
-  // allows.
+  // Limits the rows of a batch, since train.batch_size may exceed the memory if train.batch_tokens
+  // is set.
   constexpr std::size_t max_rows = 32;
   BatchLimit limit =
       full_batch_limit(corpus.validation, config.train.batch_size, find_task(config).layout());
@@ -51,7 +51,7 @@ void Validator::with_averaged_weights(const std::function<void()>& work) {
   } catch (const kernels::Cancelled&) {  // all processes throw it
     swap();
     throw;
-  } catch (...) {  // ends all processes; the others can no longer swap
+  } catch (...) {  // ends all processes; the other processes cannot swap any more
     if (group_.size() == 1) swap();
     throw;
   }
@@ -75,7 +75,8 @@ WorkShare Validator::work_share(const std::atomic<bool>* cancel) {
 Scores Validator::score_with_present_weights(const std::atomic<bool>* cancel) {
   const PartTimer timer(time_use_, TimePart::validation, "validation and decoding");
   const WorkShare share = work_share(cancel);
-  // Cancelled only in all_gather(), so that all processes of a group end the evaluation together.
+  // The evaluation is cancelled only in all_gather(), so that all processes of a group end the
+  // evaluation together.
   const kernels::CancellationScope cancellable(group_.size() == 1 ? cancel : nullptr);
   share.all_gather([] {
     kernels::throw_if_cancelled();

@@ -189,7 +189,7 @@ std::string token_name(const TrainedModel& trained, std::int32_t label) {
   return trained.codec.target_vocabulary().token(is_class ? label + first_word_id : label);
 }
 
-/// The labels of an example with the model's predictions; includes tokens without a label.
+/// The tokens of an example, including tokens without a label, with the model's predictions.
 std::vector<TokenPrediction> predict_tokens(const TrainedModel& trained,
                                             const std::vector<Example>& examples,
                                             std::size_t index) {
@@ -372,7 +372,7 @@ std::vector<ReportExample> report_examples(const TrainedModel& trained, const Ev
     example.number = indices[i] + 1;
     if (i < shown.size()) {
       example.text = shown[i];
-      // Counts from 1 in the set, not in `indices`.
+      // The number of the image in the set, from 1.
       if (task.traits().reads_images) example.text.input = fmt::format("image {}", example.number);
     } else {
       example.tokens = predict_tokens(trained, examples, i);

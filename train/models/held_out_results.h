@@ -101,14 +101,14 @@ EvaluationSet held_out_set(const TrainedModel& trained, const Corpus& corpus, st
 HeldOutAccuracy held_out_accuracy(const TrainedModel& trained, const Corpus& corpus,
                                   const std::vector<Example>& set, std::size_t max_examples);
 
-/// Selects `count` examples to show and returns their losses in descending order: half are the
-/// greatest losses, the others are evenly spaced among the remaining losses.
+/// Selects `count` examples to show and returns their losses in descending order: half of them are
+/// the greatest losses, the other half is evenly spaced among the remaining losses.
 std::vector<ExampleLoss> worst_and_spread(const std::vector<ExampleLoss>& losses,
                                           std::size_t count);
 
 /// The examples with these indices as text, with the model's outputs. References are the texts of
-/// the file, if it has texts: tokens lack unknown words. The reference of an exact match is its
-/// output, even if they differ in spaces. Empty for tasks without outputs: language_model.
+/// the file, if it has texts, since tokens lack unknown words. The reference of an exact match is
+/// its output, even if they differ in spaces. Empty for tasks without outputs: language_model.
 std::vector<ShownExample> show_examples(const TrainedModel& trained, const EvaluationSet& set,
                                         const std::vector<std::size_t>& indices);
 

@@ -60,7 +60,7 @@ struct LineInputOptions {
 };
 
 /// Reads the lines of standard input for a program that prints one answer per line, in order. Warns
-/// about lines that are too long, and shows on a terminal how many lines have been answered.
+/// about lines that are too long, and shows the number of answered lines on a terminal.
 class LineInput {
  public:
   explicit LineInput(LineInputOptions options);

@@ -55,7 +55,7 @@ bool holds_out_others(const DataOptions& before, const DataOptions& now,
 /// throws           DataError like require_allowed_files() and reject_unexplained_change().
 void add_data_changes(const DataIdentity& before, const DataOptions& trained, const Config& config,
                       const std::vector<std::string>& allowed, ResumedCorpus& resumed) {
-  // This change is permitted: it adds or removes generated examples at the end.
+  // A change of train_size is permitted: it adds or removes generated examples at the end.
   if (trained.generated.train_size != config.data.generated.train_size) return;
   const bool lists_files = !before.files.empty();  // false for checkpoints of version 1
   const auto changes =

@@ -40,8 +40,8 @@ TrainedModel load_trained_model(const std::filesystem::path& path) {
 namespace {
 
 /// The vocabularies that a model of `config` takes from the pretrained `model`: the source
-/// vocabulary, and the target vocabulary if it has the same role. Other targets have the words of
-/// the sources, or the target vocabulary is made from the data.
+/// vocabulary, and the target vocabulary if it has the same role. Otherwise the targets have the
+/// words of the sources, or the target vocabulary is made from the data.
 FixedVocabularies shared_vocabularies(const TrainedModel& model, const Config& config) {
   const Task &from = find_task(model.config), &to = find_task(config);
   FixedVocabularies words{.source = model.codec.source_vocabulary(), .target = std::nullopt};

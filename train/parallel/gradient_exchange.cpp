@@ -46,7 +46,7 @@ Term<T> decode_message(const TreeNode& node, std::byte* message, std::size_t siz
   return {.node = node, .values = values, .memory = memory};
 }
 
-/// Adds the last term to the preceding term.
+/// Adds the last term to the preceding term and removes it.
 template <class T, class Add>
 void merge_last(std::vector<Term<T>>& terms, std::size_t size, const Add& add) {
   T* const to = terms[terms.size() - 2].values;
@@ -115,7 +115,8 @@ bool GradientExchange::sends_next(const TreeNode& node) const {
 }
 
 void GradientExchange::send_bucket(const kernels::Memory& values) {
-  // Cancelling this would send a bucket again that some processes have already received.
+  // If this function were cancelled, a bucket that some processes have already received would be
+  // sent again.
   const kernels::UncancellableScope whole;
   const std::size_t bucket = sent_ % layout_.buckets().size();
   if (!bfloat16_ && bucket == 0) memory_.push_back(values);

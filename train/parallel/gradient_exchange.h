@@ -64,7 +64,7 @@ class GradientExchange {
   void complete();
 
  private:
-  /// A node that a different process sends.
+  /// A node that another process sends.
   struct Incoming {
     TreeNode node{};
     std::vector<std::byte*> messages{};               ///< this process's part of each bucket

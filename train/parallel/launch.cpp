@@ -86,7 +86,7 @@ std::unique_ptr<Transport> connect_by_mpi(const Launch& launch, std::chrono::sec
 }
 
 /// Ends this process if it waits inside MPI_Init_thread or MPI_Finalize, which the watchdog does
-/// not observe, for longer than the limit. The launcher then ends the others.
+/// not observe, for longer than the limit. The launcher then ends the other processes.
 class Deadline {
  public:
   explicit Deadline(std::chrono::seconds limit) {
@@ -103,7 +103,7 @@ class Deadline {
     constexpr std::string_view text =
         "tapestry: error: timeout while connecting to the other processes or disconnecting from "
         "them\nhint: another process was not started, hangs or cannot be reached; see the messages "
-        "of the others; TAPESTRY_PEER_TIMEOUT sets the limit\n";
+        "of the other processes; TAPESTRY_PEER_TIMEOUT sets the limit\n";
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
     ::_exit(static_cast<int>(ExitCode::peer_failed));
   }

@@ -94,7 +94,7 @@ class MpiTransport final : public Transport {
     return true;
   }
 
-  /// Waits at most one second for the thread that uses MPI, which may hang in a call.
+  /// Waits at most one second for the thread that uses MPI, since it may hang in a call.
   [[noreturn]] void abort(int code) override {
     const std::unique_lock lock(mutex_, std::chrono::seconds(1));
     end_all(code);

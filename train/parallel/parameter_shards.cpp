@@ -50,7 +50,7 @@ void ShardLayout::add_buckets(std::size_t min_values) {
 /// Divides each bucket so that the processes have equal numbers of values, summed over this bucket
 /// and all earlier buckets, as closely as pieces allow.
 void ShardLayout::divide_buckets(std::size_t processes) {
-  std::vector<std::size_t> before(processes + 1, 0);  // values that ranks below r have so far
+  std::vector<std::size_t> before(processes + 1, 0);  // values of the ranks below r so far
   std::size_t all = 0;                                // values of the buckets so far
   for (Bucket& bucket : buckets_) {
     const std::size_t begin = begins_[bucket.first], end = begins_[bucket.end];
@@ -71,7 +71,7 @@ void ShardLayout::divide_buckets(std::size_t processes) {
 std::size_t ShardLayout::closest_bound(const Bucket& bucket, std::size_t value) const {
   const auto first = begins_.begin() + static_cast<std::ptrdiff_t>(bucket.first);
   const auto end = begins_.begin() + static_cast<std::ptrdiff_t>(bucket.end);
-  const auto next = std::upper_bound(first, end, value);  // begin of the next parameter
+  const auto next = std::upper_bound(first, end, value);  // start of the next parameter
   const std::size_t before = *(next - 1) + (value - *(next - 1)) / piece * piece;
   const std::size_t after = std::min(before + piece, *next);
   return value - before <= after - value ? before : after;

@@ -21,7 +21,7 @@ namespace {
 /// How the work of a process ended. The maximum over all processes determines the outcome.
 enum class Ending : int { done, cancelled, anomaly };
 
-/// A message that reports the work of a process to the others.
+/// A message that reports the work of a process to the other processes.
 struct Outcome {
   Ending ending = Ending::done;
   std::string call{};    ///< the function that the process called

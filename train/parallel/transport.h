@@ -38,7 +38,7 @@ class Transport {
   /// Whether a transfer is done; a request that is done must not be used again. Never waits.
   virtual bool is_done(Request request) = 0;
 
-  /// Ends all processes immediately, this process with the exit code `code`.
+  /// Ends all processes immediately. This process has the exit code `code`.
   [[noreturn]] virtual void abort(int code) = 0;
 
  protected:

@@ -40,7 +40,7 @@ double percentile(std::vector<double> values, double fraction) {
   return values[index];
 }
 
-/// Estimates the memory and computes the largest step, like the start of a run.
+/// Estimates the memory and computes the largest step, which a run does at its start.
 PlannedMemory estimate_memory(StepComputer& computer) {
   const Config& config = computer.config();
   PlannedMemory memory{.need = need_of_model(config, computer.corpus()),
@@ -114,8 +114,8 @@ double time_scores(StepComputer& computer, std::size_t count, std::size_t decode
     tokens += examples.back().target.size() + 1;
   }
   if (config.train.max_decode_length == 0) {
-    // Limits the outputs to the length of the references, which outputs of a trained model have: an
-    // untrained model does not end its outputs.
+    // An untrained model does not end its outputs. Limits them to the length of the references,
+    // which is the usual length of a trained model's outputs.
     config.train.max_decode_length = tokens / examples.size();
   }
   const TextCodec codec =
@@ -157,7 +157,7 @@ PlannedCheckpoints measure_checkpoints(StepComputer& computer) {
                              .free_disk = std::nullopt};
   std::error_code error;
   auto folder = std::filesystem::current_path() / train.run_dir;
-  // The loop ends at the root of an absolute path, which exists.
+  // The loop ends because the root of an absolute path exists.
   while (!std::filesystem::exists(folder, error)) folder = folder.parent_path();
   const auto space = std::filesystem::space(folder, error);
   if (!error) planned.free_disk = space.available;

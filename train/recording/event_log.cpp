@@ -101,7 +101,7 @@ void EventLog::add(std::uint64_t step, std::string_view event, const Json& field
 void EventLog::drop_after(std::uint64_t step, std::uint64_t validation_step) {
   LineScanner scanner(file_);
   std::uint64_t kept_bytes = 0, last = 0;
-  std::optional<std::string> rest;  // lines to keep after the first dropped line
+  std::optional<std::string> rest;  // kept lines after the first dropped line
   while (const auto line = scanner.next()) {
     const auto head = parse_head(*line);
     if (!head || head->step > step || head->step < last) break;
@@ -121,8 +121,8 @@ void EventLog::drop_after(std::uint64_t step, std::uint64_t validation_step) {
 
 std::size_t read_events(std::string_view text, std::string_view event,
                         const std::function<void(std::uint64_t, const Json&)>& read) {
-  // Discards values that are nested deeper than this program writes, since they could cause deep
-  // recursion.
+  // Discards values that are nested deeper than this program writes, since parsing them could cause
+  // deep recursion.
   const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth < 8; };
   std::uint64_t last = 0;
   for (std::size_t end = text.find('\n'); end != text.npos; end = text.find('\n')) {

@@ -29,7 +29,7 @@ class AppendedFile {
   /// the end of the file and after a failure.
   std::size_t read(std::uint64_t offset, std::span<char> bytes);
 
-  /// Appends all bytes, or no bytes if the file system is full.
+  /// Appends all bytes. If the file system is full, appends nothing.
   void append(std::string_view bytes);
 
   /// Truncates the file to `size` bytes.

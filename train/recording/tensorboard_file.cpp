@@ -136,7 +136,8 @@ std::uint64_t event_step(std::string_view event) {
     step |= static_cast<std::uint64_t>(byte & 127U) << shift;
     if (byte < 128) return step;
   }
-  return std::numeric_limits<std::uint64_t>::max();  // invalid events are later than all
+  return std::numeric_limits<std::uint64_t>::max();  // an invalid event counts as later than all
+                                                     // other events
 }
 
 /// Reads the records of a file from its beginning.

@@ -14,7 +14,7 @@ void reject_word_keys(const DataOptions& data, const ConfigCheck& check) {
   const auto reject_if = [&](bool changed, const std::string& name) {
     if (!changed) return;
     check.reject({"data." + name, "data.subwords"},
-                 fmt::format("`{}` is used with `subwords: none` only", name),
+                 fmt::format("`{}` is only used with `subwords: none`", name),
                  fmt::format("remove `{}`, or set `data.subwords` to none", name));
   };
   const DataOptions defaults;
@@ -41,7 +41,7 @@ void check_subword_files(const SubwordOptions& subwords, bool two_vocabularies,
   }
   if (!two_vocabularies && has_target) {
     check.reject({"data.target_subword_file", "data.shared_vocabulary"},
-                 "`target_subword_file` is used with two vocabularies only, found one",
+                 "`target_subword_file` is only used with two vocabularies, found one",
                  "remove `target_subword_file`");
   }
 }

@@ -55,7 +55,7 @@ std::string rejection_of_two_models(bool two_vocabularies) {
 TEST_CASE("a custom data source may have separate subwords for sources and targets") {
   CHECK(rejection_of_two_models(true).empty());
   CHECK(rejection_of_two_models(false) ==
-        "`target_subword_file` is used with two vocabularies only, found one");
+        "`target_subword_file` is only used with two vocabularies, found one");
 }
 
 TEST_CASE("generated corpora never change, so that new versions can resume old runs") {

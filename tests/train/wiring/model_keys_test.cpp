@@ -226,7 +226,7 @@ TEST_CASE("a key that a kind of model does not use is rejected, and has no effec
     } catch (const ConfigError& error) {
       message = error.what();
     }
-    CHECK(contains(message, "`" + change.key + "` is used with `model.kind: "));
+    CHECK(contains(message, "`" + change.key + "` is only used with `model.kind: "));
     CHECK(contains(message, ", found `" + kind.name + "`"));
     Config config = parsed(kind);
     for_each_field(config, [&](Field& field) {
