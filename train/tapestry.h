@@ -2,10 +2,9 @@
 #pragma once
 
 /// \file
-/// Everything that a program needs to define, train and apply a custom model. Each header can
-/// be included by itself, as "tapestry/autograd/tensor.h". Not included: tapestry/xtensor.h
-/// (exchange with xtensor) and tapestry/program.h (the command line, for custom models and
-/// tasks).
+/// Everything that a program needs to define, train and apply a custom model. Each header can be
+/// included separately, for example "tapestry/autograd/tensor.h". Not included: tapestry/xtensor.h
+/// (exchange with xtensor) and tapestry/program.h (the command line, for custom models and tasks).
 
 #include "autograd/attention_mask.h"
 #include "autograd/error.h"

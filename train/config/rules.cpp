@@ -91,7 +91,7 @@ void check_residual_scales(const Config& config, const ConfigCheck& check) {
   if (config.model.skip_scale > 0 || config.model.sublayer_scale > 0) return;
   check.reject({"model.skip_scale", "model.sublayer_scale"},
                "`skip_scale` and `sublayer_scale` are both 0: every layer would output 0",
-               "set one of them to more than 0");
+               "set one of them to a value above 0");
 }
 
 void check_parameter_free(const Config& config, const ConfigCheck& check) {

@@ -108,7 +108,7 @@ struct ExampleLoss {
   std::size_t example = 0;  ///< index of the example
   double sum = 0.0;         ///< sum of -log p(label), in nats, without label smoothing
   std::size_t labels = 0;   ///< number of labels; 0 if no token of the example is masked
-  std::size_t hits = 0;     ///< labels that equal the most likely prediction
+  std::size_t hits = 0;     ///< number of labels that equal the most likely prediction
 
   /// The mean over the labels; 0 without labels.
   double mean() const { return labels == 0 ? 0.0 : sum / static_cast<double>(labels); }

@@ -189,7 +189,7 @@ std::optional<RunEnd> Trainer::find_interruption(Interruptions& interruptions) {
   return agree_to_end(interruptions, state_, group_);
 }
 
-/// The validation and saving due after a step; the last step is always validated.
+/// Validates and saves if this is due after a step. Always validates the last step.
 void Trainer::finish_iteration() {
   state_.validation_pending = true;  // in case the validation is cancelled
   bool among_best = false;
@@ -433,7 +433,7 @@ std::string in_one_line(std::string finding) {
 
 }  // namespace
 
-/// finding  lines, the second and later ones indented by two spaces
+/// finding  lines; the second and later lines are indented by two spaces
 /// throws  NumericError with train.on_nan: stop, or after more than train.max_nan_steps consecutive
 /// non-finite steps.
 void Trainer::count_non_finite(const std::string& finding) {
@@ -451,8 +451,8 @@ void Trainer::count_non_finite(const std::string& finding) {
   progress_.message("warning: " + in_one_line(finding));
 }
 
-/// Locates the origin of a non-finite value, stores a report in the run directory and
-/// returns a description: lines, the second and later ones indented by two spaces.
+/// Locates the origin of a non-finite value, stores a report in the run directory and returns a
+/// description: lines of which the second and later lines are indented by two spaces.
 std::string Trainer::store_non_finite(const std::string& found, const RunStep& step) {
   const BatchLoss loss = [&](const Batch& batch, std::size_t index) {
     return computer_.batch_loss(step, batch, index).mean;

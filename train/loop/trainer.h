@@ -37,9 +37,9 @@ enum class RunEnd { finished, signal, time, last_step };
 /// an uninterrupted run, on any number of threads.
 ///
 /// A group of processes, each with a Trainer of the same config and corpus, gives the same bits as
-/// a single process. All functions that are not const are then called by all of them. Only rank 0
-/// writes the run directory; validation is divided among all. Each process has the state of the
-/// optimizer and the averages of the weights only for its shard of the parameters, see
+/// a single process. All processes must then call all functions that are not const. Only rank 0
+/// writes the run directory; validation is divided among all processes. Each process has the state
+/// of the optimizer and the averages of the weights only for its shard of the parameters, see
 /// ParameterShards.
 class Trainer {
  public:

@@ -231,7 +231,7 @@ void print_profile(const Profile& profile, Progress& progress) {
   for (std::string line; std::getline(table, line);) progress.message(line);
 }
 
-/// Starts timing, recording and the watch on other programs, in rank 0.
+/// Starts timing, recording and the monitoring of other programs, in rank 0.
 void begin_recording(const LoadedRun& run, Trainer& trainer, Progress& progress) {
   progress.start_timing();
   trainer.record_to(run.directory.path());

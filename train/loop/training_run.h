@@ -21,7 +21,7 @@ class ProcessGroup;
 /// The group that contains only this process.
 ProcessGroup& single_process();
 
-/// Which run a process trains, and how.
+/// Options for starting or resuming a run.
 struct RunOptions {
   std::string config{};                  ///< a config file; may be empty if `run` is not
   std::vector<std::string> overrides{};  ///< section.key=value

@@ -42,7 +42,7 @@ class Validator {
 
   /// Prints the scores of the last step, and examples of the outputs.
   ///
-  /// best  whether they are the best so far
+  /// best  whether the scores are the best so far
   void report(const Scores& scores, bool best, Progress& progress) const;
 
   /// Prints the best value of train.best_metric, which must exist.

@@ -87,8 +87,8 @@ struct AttentionSample {
   ReportImage image;                   ///< empty without images
 };
 
-/// The names of held-out sets. Whoever looks at the errors in a test set while tuning can no longer
-/// test with it, so the validation set is the default everywhere.
+/// The names of held-out sets. The validation set is the default everywhere, since a test set is no
+/// longer independent after its errors have influenced the model's design.
 inline constexpr const char* validation_name = "validation";
 inline constexpr const char* test_name = "test";
 

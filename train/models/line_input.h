@@ -92,8 +92,9 @@ class LineInput {
 /// Tokens of single bytes (data.byte_fallback) or of line ends may produce these characters.
 std::string as_one_line(std::string answer);
 
-/// A text of the data, such as an answer, for standard output: with escaped_lines() on a terminal,
-/// which would interpret control characters; unchanged into files and pipes.
+/// Prepares a text of the data, such as an answer, for standard output. Applies escaped_lines() for
+/// a terminal, which would interpret control characters; returns the text unchanged for files and
+/// pipes.
 std::string for_standard_output(std::string text);
 
 }  // namespace tapestry

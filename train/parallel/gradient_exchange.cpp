@@ -70,7 +70,7 @@ GradientExchange::GradientExchange(const Parameters& parameters, std::size_t mic
   start_to_receive();
 }
 
-/// Does not allocate memory, since the exception may be std::bad_alloc.
+/// Does not allocate memory, since it may be called after a std::bad_alloc.
 GradientExchange::~GradientExchange() {
   if (is_done_) return;
   const std::lock_guard lock(leaking);

@@ -28,7 +28,7 @@ struct ExchangeOptions {
 ///
 /// Values are a FlatBuffer of all parameters. With ExchangeOptions::bfloat16, all nodes are already
 /// rounded, so sending 2 bytes per value loses no information. A process sends all buckets of its
-/// first node, then all buckets of the next. Transfers proceed while the process computes: the
+/// first node, then all buckets of the next node. Transfers proceed while the process computes: the
 /// constructor posts all receives, so that messages arrive directly in their final place.
 class GradientExchange {
  public:

@@ -23,7 +23,7 @@ namespace {
 /// (MPI_THREAD_SERIALIZED). Since no call waits, no thread blocks the others.
 ///
 /// MPI moves large messages only inside its calls. While transfers of gradients are open, a thread
-/// therefore calls it repeatedly. This thread is also the watchdog: rank 0 and each other process
+/// therefore calls MPI repeatedly. This thread is also the watchdog: rank 0 and each other process
 /// exchange heartbeats, and MPI_Abort ends all processes if a process sends no heartbeat within the
 /// limit.
 class MpiTransport final : public Transport {
@@ -155,8 +155,8 @@ class MpiTransport final : public Transport {
     peer.has_left = sign == goodbye;
   }
 
-  /// Sends and receives heartbeats, and ends all processes if a process sends none. Does not count
-  /// time during which this process was stopped, for example by SIGSTOP.
+  /// Sends and receives heartbeats, and ends all processes if a process sends no heartbeat. Does
+  /// not count time during which this process was stopped, for example by SIGSTOP.
   void exchange_heartbeats() {
     const Clock::time_point now = Clock::now();
     const bool was_stopped = now - looked_ > limit_ / 2, is_due = now - sent_ >= interval();

@@ -89,8 +89,8 @@ class ProcessGroup {
   /// what    a noun such as "config"
   /// text    returns a text that describes the value; not called in a group of one process
   /// code    exit code of the error
-  /// throws  PeerFailure in all processes. Its message has the lowest rank whose text differs, the
-  ///         machine of this rank, and the first line that differs.
+  /// throws  PeerFailure in all processes. Its message names the lowest rank whose text differs,
+  ///         the machine of this rank, and the first line that differs.
   void require_equal(const char* what, const std::function<std::string()>& text, ExitCode code);
 
   /// A transfer in progress, of any number of bytes.

@@ -17,7 +17,7 @@
 
 namespace tapestry {
 
-/// Wall-clock categories of a process of a run. Time outside all of them is not recorded.
+/// Categories of the wall time of a process. Time outside these categories is not recorded.
 enum class TimePart : std::uint8_t {
   batches,         ///< waiting for the batches of a step, or preparing them
   forward,         ///< forward passes of this process

@@ -77,8 +77,8 @@ class StepRecorder : public TapeObserver {
   }
 
   AttentionTracer tracer_;
-  std::size_t num_attentions_ = 0;                                // attention steps so far
-  std::unordered_map<const void*, std::string> parameters_;       // names by identity
+  std::size_t num_attentions_ = 0;                           // number of attention steps so far
+  std::unordered_map<const void*, std::string> parameters_;  // names by tensor identity
   std::unordered_map<const GradientSlot*, std::size_t> indices_;  // steps by output
   std::optional<std::size_t> logits_step_;
 };
@@ -107,11 +107,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The maximum number of values shown of one parameter, and of all parameters together.
+/// The maximum number of values shown for one parameter, and for all parameters together.
 constexpr std::size_t max_parameter_values = 20'000;
 constexpr std::size_t max_values = 200'000;
 
-/// Tensors of at most this many values are written with six digits.
+/// The maximum number of values of a tensor that is written with six digits.
 constexpr std::size_t small_tensor = 4096;
 
 /// A number rounded to `digits` significant digits; 0 keeps all digits.
@@ -242,7 +242,8 @@ class ComputationJson {
   }
 
   Json predictions() const {
-    // In float64: -log(p) of a probability rounded to float32 would have few correct digits.
+    // Computed in float64, since -log(p) of a probability rounded to float32 would have few correct
+    // digits.
     const Tensor exact = explained_.trace.logits.to(DType::float64);
     const std::vector<double> probabilities = softmax(exact).to_vector(),
                               log_probabilities = log_softmax(exact).to_vector(),
@@ -358,7 +359,7 @@ class ComputationJson {
     return json;
   }
 
-  /// All parameters with their norms; small ones also with values and gradients.
+  /// All parameters with their norms. Small parameters also have values and gradients.
   Json parameters() {
     Json all = Json::object();
     std::size_t values = 0;
@@ -385,7 +386,7 @@ class ComputationJson {
   std::size_t num_top_;
   StackTokens token_names_;
   TensorTable tensors_;
-  std::size_t num_embeddings_ = 0;  // embedding steps so far
+  std::size_t num_embeddings_ = 0;  // number of embedding steps so far
 };
 
 }  // namespace

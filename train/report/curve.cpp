@@ -128,7 +128,7 @@ MeanCurve mean_and_deviation(std::span<const Curve> curves) {
 }
 
 double student_t_975(std::size_t degrees) {
-  double low = 1.9, high = 12.8;  // enclose 1.96 (normal) and 12.71 (1 degree of freedom)
+  double low = 1.9, high = 12.8;  // contains 1.96 (normal) and 12.71 (1 degree of freedom)
   while (high - low > 1e-6) {
     const double middle = (low + high) / 2;
     (central_probability(middle, degrees) < 0.95 ? low : high) = middle;

@@ -40,7 +40,7 @@ struct MeanCurve {
 /// Mean and standard deviation of curves, step by step. NaN at steps where a curve is not finite.
 ///
 /// curves  two or more curves
-/// throws  std::invalid_argument if there are fewer than two
+/// throws  std::invalid_argument if there are fewer than two curves
 MeanCurve mean_and_deviation(std::span<const Curve> curves);
 
 /// The quantile 0.975 of Student's t distribution, with a relative error below 1e-4.

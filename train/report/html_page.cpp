@@ -26,7 +26,7 @@ std::string html_page(const nlohmann::ordered_json& data,
   std::string page(content_of("page.html"));
   fill_in(page, "/*page.css*/", content_of("page.css"));
   fill_in(page, "/*script*/", script);
-  // The data come last, so that text in them that looks like a placeholder is not replaced.
+  // The data are inserted last, so that text in them that looks like a placeholder is not replaced.
   fill_in(page, "/*data*/", json_for_script(data.dump(-1, ' ', false, Handler::replace)));
   return page;
 }

@@ -330,7 +330,7 @@ std::vector<std::string> ReportData::notes() const {
 }
 
 Json ReportData::json() const {
-  // Runs that share a name are shown by their paths.
+  // Runs with the same name are shown by their paths.
   std::map<std::string, std::size_t> names;
   for (const auto& run : runs_) ++names[run->name];
   Json runs = Json::array();

@@ -116,7 +116,7 @@ void note_old_files(const std::filesystem::path& run, RunHistory& history) {
 
 constexpr std::size_t time_length = std::string_view("2026-11-23 19:54:24").size();
 
-/// Whether a log line begins with a time. Only the first line of a message does.
+/// Whether a log line begins with a time. Only the first line of a message begins with a time.
 bool has_time(std::string_view line) {
   constexpr std::string_view pattern = "0000-00-00 00:00:00  ";
   if (line.size() < pattern.size()) return false;
@@ -139,7 +139,7 @@ bool is_progress(std::string_view text) {
 void read_log(std::string_view text, RunHistory& history) {
   constexpr std::size_t max_lines = 300;
   std::vector<LogLine>& log = history.log;
-  bool in_profile = false;  // up to the end of the run
+  bool in_profile = false;  // from the heading of a profile to the end of its run
   for (const std::string_view line : complete_lines(text)) {
     if (!has_time(line)) continue;
     const std::string_view message = line.substr(time_length + 2);

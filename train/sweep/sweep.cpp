@@ -359,7 +359,7 @@ class SweepRunner {
   }
 
   /// "best: run-03  model.dropout=0.1: loss 1.9 at step 20", or for several seeds "best mean:
-  /// model.dropout=0.1: loss 2.1 over 3 runs", since the best of all seeds is the luckiest one.
+  /// model.dropout=0.1: loss 2.1 over 3 runs", since the best of several seeds is better by chance.
   /// Empty if there is nothing to compare.
   std::string describe_best(const std::vector<Setting>& settings) const {
     const Setting& best = settings[best_settings(settings, options_.best_metric, 1).front()];
@@ -375,7 +375,7 @@ class SweepRunner {
                        format_value(*best.mean(), 4), count, count == 1 ? "" : "s");
   }
 
-  /// Whether the folder of a run has another run.
+  /// Whether the folder of a run contains a different run.
   static bool is_foreign(const Run& run) { return run.failed == static_cast<int>(ExitCode::usage); }
 
   /// Determines the final result of a run.

@@ -156,7 +156,7 @@ std::vector<SweepValues> sampled_combinations(const std::vector<SweepAxis>& axes
 std::vector<SweepStage> sweep_stages(std::size_t settings, std::size_t factor, std::uint64_t steps,
                                      std::uint64_t validate_every) {
   if (factor == 0) return {{.step = steps, .settings = settings}};
-  std::vector<std::size_t> sizes{settings};  // number of each stage, if there are enough steps
+  std::vector<std::size_t> sizes{settings};  // settings of each stage, if there are enough steps
   while (sizes.back() > 1) sizes.push_back((sizes.back() + factor - 1) / factor);
   std::vector<std::uint64_t> ends;  // last steps of the stages, the last stage first
   for (std::uint64_t exact = steps; ends.size() < sizes.size(); exact /= factor) {

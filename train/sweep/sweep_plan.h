@@ -54,10 +54,10 @@ struct SweepStage {
   std::size_t settings = 0;  ///< number of settings, see group_by_setting()
 };
 
-/// The stages of successive halving [1]. From stage to stage, the number of settings is divided
-/// by `factor` until one is left, and the number of steps is multiplied by it up to `steps`. All
-/// stages but the last end at multiples of `validate_every`, since validations are compared.
-/// Returns one stage if `factor` is 0.
+/// The stages of successive halving [1]. From stage to stage, the number of settings is divided by
+/// `factor` until one setting is left, and the number of steps is multiplied by `factor` up to
+/// `steps`. All stages but the last end at multiples of `validate_every`, since validations are
+/// compared. Returns one stage if `factor` is 0.
 ///
 /// settings        >= 1
 /// factor          0 or >= 2

@@ -23,7 +23,7 @@ std::string csv_line(const std::vector<std::string>& fields) {
   std::string line;
   for (std::string field : fields) {
     if (!line.empty()) line += ',';
-    // A spreadsheet program would compute such a text. The apostrophe makes it a text there.
+    // A spreadsheet program would evaluate a formula. With an apostrophe, it shows the text.
     const bool is_formula =
         field.find_first_of("=+-@\t\r") == 0 && !parse_number<double>(field).has_value();
     if (is_formula) field.insert(0, 1, '\'');
@@ -40,7 +40,7 @@ std::string csv_line(const std::vector<std::string>& fields) {
 
 std::string csv_number(double value) { return fmt::format("{:.17g}", value); }
 
-/// The index of train.seed; the number of axes if it is not among them.
+/// The index of train.seed; the number of axes if train.seed is not an axis.
 std::size_t seed_axis(const std::vector<SweepAxis>& axes) {
   const auto seed = std::ranges::find(axes, "train.seed", &SweepAxis::key);
   return static_cast<std::size_t>(seed - axes.begin());

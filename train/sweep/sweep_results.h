@@ -33,14 +33,13 @@ struct SweepResult {
   std::optional<BestValue> best{};  ///< best train.best_metric; nullopt without validation
 };
 
-/// The runs that differ in their train.seed only. Without an axis train.seed, each run is a
-/// setting.
+/// The runs that differ only in train.seed. Without an axis train.seed, each run is a setting.
 struct Setting {
   SweepValues values;             ///< values of the axes except train.seed
   std::vector<std::size_t> runs;  ///< indices of its runs
-  std::vector<BestValue> bests;   ///< best values of the finished runs that have one
+  std::vector<BestValue> bests;   ///< one for each finished run that has a best value
 
-  /// The mean of the best values; nullopt if no run has one.
+  /// The mean of the best values; nullopt if no run has a best value.
   std::optional<double> mean() const;
 };
 
@@ -56,8 +55,8 @@ std::vector<std::size_t> best_settings(const std::vector<Setting>& settings,
 /// The overrides of a setting, such as "model.dropout=0.1", without train.seed.
 std::vector<std::string> overrides_of(const std::vector<SweepAxis>& axes, const Setting& setting);
 
-/// The table as CSV (RFC 4180), without values that a spreadsheet program would compute: run, the
-/// keys of the axes, state, steps, the metric, best_step.
+/// The table as CSV (RFC 4180), without values that a spreadsheet program would evaluate as
+/// formulas: run, the keys of the axes, state, steps, the metric, best_step.
 std::string sweep_csv(const std::vector<SweepAxis>& axes, const std::vector<SweepResult>& results,
                       const std::string& metric);
 

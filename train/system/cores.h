@@ -41,7 +41,7 @@ inline constexpr double min_load_interval = 5.0;
 
 /// A one-line warning if other programs left fewer cores free (rounded) between two measurements
 /// than the run has threads; nullopt if enough cores were free, or if less than min_load_interval
-/// lies between the measurements.
+/// passed between the measurements.
 std::optional<std::string> warning_about_other_programs(const ProcessorTime& before,
                                                         const ProcessorTime& after,
                                                         std::size_t allowed_cores,

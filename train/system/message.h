@@ -73,7 +73,7 @@ class MessageReader {
 
  private:
   std::string_view next(std::size_t size) {
-    if (size > bytes_.size()) throw std::logic_error("message: it is shorter than expected");
+    if (size > bytes_.size()) throw std::logic_error("the message is shorter than expected");
     const std::string_view found = bytes_.substr(0, size);
     bytes_.remove_prefix(size);
     return found;

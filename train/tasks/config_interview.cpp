@@ -36,7 +36,7 @@ namespace fs = std::filesystem;
 /// A key and its value, as in YAML.
 using Values = std::map<std::string, std::string>;
 
-/// The tasks that are offered. The first is the default.
+/// The offered tasks; the first task is the default.
 std::vector<const Task*> offered_tasks() {
   std::vector<const Task*> tasks = all_tasks();
   std::erase_if(tasks, [](const Task* task) { return task->questions() == nullptr; });

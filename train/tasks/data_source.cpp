@@ -25,7 +25,7 @@
 namespace tapestry {
 namespace {
 
-/// Rejects a vocabulary of generated examples that differs from the model's.
+/// Rejects a vocabulary of generated examples that differs from the model's vocabulary.
 void check_vocabulary(const Vocabulary& generated, const Vocabulary& of_model, const char* side) {
   if (generated == of_model) return;
   std::string found = fmt::format("{} entries, expected {}", generated.size(), of_model.size());

@@ -52,7 +52,7 @@ struct DataSource {
 /// throws  std::invalid_argument if it does not exist.
 const DataSource& data_source(const DataOptions& options);
 
-/// The vocabularies of a generated task differ from the model's.
+/// The vocabularies of a generated task differ from the model's vocabularies.
 class OtherVocabularies : public DataError {
  public:
   using DataError::DataError;

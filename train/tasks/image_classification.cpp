@@ -50,7 +50,7 @@ void check_patches(const Config& config, const ConfigCheck& check) {
   if (tokens <= config.model.max_length) return;
   check.reject({"model.max_length", "model.patch_size", "data.image_height", "data.image_width",
                 "model.kind"},
-               fmt::format("an image has {} patches, and with the class token {} tokens; "
+               fmt::format("an image has {} patches, which are {} tokens with the class token; "
                            "`model.max_length` is {}",
                            tokens - 1, tokens, config.model.max_length),
                fmt::format("set `model.max_length` to {} or more", tokens));
@@ -59,12 +59,13 @@ void check_patches(const Config& config, const ConfigCheck& check) {
 void check_batches(const Config& config, const ConfigCheck& check) {
   if (config.train.batch_tokens == 0) return;
   check.reject({"train.batch_tokens", "model.kind"},
-               "`batch_tokens` is used with text, whose sentences have a length",
+               "`batch_tokens` is only used with text, since all images have the same size",
                "remove `batch_tokens`, and set `batch_size`");
 }
 
-/// The keys of an image file's shape and scale, and a size of patches: the smallest that divides
-/// the images into at most 64 patches, or pixels.
+/// The values of keys that suit an image file: the shape and the scale of its images, and the
+/// smallest patch size that divides an image into at most 64 patches. If no size does, the largest
+/// size that divides an image.
 std::vector<std::pair<std::string, std::string>> measure(const std::string& path) {
   constexpr std::size_t max_patches = 64;
   const auto found = measure_images(path);

@@ -144,7 +144,7 @@ void check_windows(const Config& config, const ConfigCheck& check, std::size_t t
   const std::size_t positions = config.model.max_length;
   if (!makes_windows(config.data) || tokens <= positions) return;
   check.reject({"data.context", "model.max_length", "data.task"},
-               fmt::format("`context` is {}, and {} tokens are read at once; `model.max_length` is "
+               fmt::format("`context` is {}, so the model reads {} tokens; `model.max_length` is "
                            "{}",
                            config.data.windows.context, tokens, positions),
                fmt::format("set `model.max_length` to {} or more", tokens));

@@ -128,8 +128,8 @@ struct TaskQuestions {
   std::string_view description;   ///< in the list of tasks: "classify sentences"
   std::vector<File> files;        ///< in the order of the questions
   std::vector<Number> numbers{};  ///< asked for after the files
-  /// Derives keys and values from the first file, so that no questions ask for them. May be null;
-  /// the result may be empty. Throws DataError.
+  /// Derives keys and values from the first file, so that the user is not asked for them. May be
+  /// null; the result may be empty. Throws DataError.
   std::vector<std::pair<std::string, std::string>> (*measure)(const std::string& path) = nullptr;
   /// Keys and YAML values that are set without a question: `data.task`, and keys whose defaults
   /// suit few users. Does not contain `model.kind`.

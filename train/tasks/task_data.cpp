@@ -250,7 +250,7 @@ void require_fitting_examples(const Corpus& corpus, const Config& config) {
     return stored;
   };
   const RowLayout& layout = find_task(config).layout();
-  std::size_t needed = 0;  // over all parts, so that the hint of the first error is enough
+  std::size_t needed = 0;  // over all parts, so that the hint of the first error suits all
   for (const Part& part : parts) {
     const Examples examples = part_examples(corpus, part);
     for (const std::size_t i : kept(part)) {
@@ -270,7 +270,7 @@ void require_fitting_examples(const Corpus& corpus, const Config& config) {
 Corpus load_fitting_corpus(const Config& config, const FixedVocabularies* fixed) {
   if (config.data.on_bad_line == OnBadLine::stop) return load_counting_misfits(config, fixed);
   Corpus corpus = load_corpus(config.data, fixed);
-  const bool had_none = corpus.training().empty();  // a trained model without training files
+  const bool had_none = corpus.training().empty();  // for a trained model without training files
   for (const Part& part : parts) skip_misfits(corpus, part, config);
   if (had_none || !corpus.training().empty()) return corpus;
   throw DataError(fmt::format("data: found no training {} that can be used, expected one or more",

@@ -38,8 +38,8 @@ void require_positions(const Config& config, const ConfigCheck& check, const std
   if (tokens < positions) return;
   check.reject(
       {"data." + key, "model.max_length", "data.task"},
-      fmt::format("`{}` is {}, and with `<bos>` or `<eos>` {} tokens; `model.max_length` is {}",
-                  key, tokens, tokens + 1, positions),
+      fmt::format("`{}` is {}, or {} tokens with `<bos>` or `<eos>`; `model.max_length` is {}", key,
+                  tokens, tokens + 1, positions),
       fmt::format("set `model.max_length` to {} or more", tokens + 1));
 }
 
@@ -135,7 +135,7 @@ std::vector<Sentence> translate(const Model& model, const Config& config,
   return decode(*model.network, config.model.max_length, sources, search_options(config));
 }
 
-/// Each process translates a part of the examples, which are consecutive.
+/// Each process translates one part of consecutive examples.
 std::vector<Sentence> translate(const Model& model, const Config& config,
                                 const std::vector<Example>& examples, const WorkShare& share) {
   const auto boundary = [&](std::size_t number) {
@@ -167,8 +167,8 @@ Bleu make_bleu(const Config& config) {
 
 Chrf make_chrf(const Config& config) { return Chrf({.lowercase = config.data.words.lowercase}); }
 
-/// Whether an output is the text of the target's tokens. A target with unknown words, whose text is
-/// not known, equals no output.
+/// Whether an output is the text of the target's tokens. False for a target with unknown words,
+/// since its text is not known.
 bool is_exact_match(const std::string& output, const Sentence& target, const TextCodec& codec) {
   return std::ranges::find(target, unk_id) == target.end() && output == codec.decode_target(target);
 }

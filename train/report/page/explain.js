@@ -367,7 +367,7 @@ function stepView(i) {
   const parameters = [...new Set(named.map((input) => input.parameter))];
   const constants = step.inputs.filter((input) => input.constant != null);
   const columns = step.logits ? data.outputs : null;
-  const layer = step.layer.replace(/\.dropout$/, '');  // dropout is off
+  const layer = step.layer.replace(/\.dropout$/, '');  // dropout is disabled
   const matrices = [
     ...constants.map((input) => matrixView('constant input', whole(input.constant), names)),
     matrixView('output y', whole(step.output), names, columns),
