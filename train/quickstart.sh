@@ -45,6 +45,6 @@ Next:
   $example
   # Write a config for your own data; configs/README.md lists the guides.
   $tapestry config new my.yaml
-  # Train another config: also reverse, sort, toy_agreement, toy_masked.
+  # Train another config: copy, reverse, sort, toy_agreement or toy_masked.
   train/quickstart.sh configs/copy.yaml
 EOF

@@ -17,7 +17,7 @@ namespace tapestry {
 struct Field;    // see train/config/fields.h
 class YamlText;  // see train/config/yaml_text.h
 
-/// Where a key was last set.
+/// The place where a key was last set.
 struct Origin {
   Place place;               ///< place of the key
   bool valid;                ///< whether the value is in the domain of the key
@@ -26,10 +26,10 @@ struct Origin {
   std::vector<bool> relative{};
 };
 
-/// Where keys were set, by `section.key`. Keys that were not set are missing.
+/// The places where keys were set, by `section.key`. Keys that were not set are missing.
 using Origins = std::map<std::string, Origin, std::less<>>;
 
-/// A config, and where its keys were set.
+/// A config with the origins of its values.
 struct ConfigWithOrigins {
   Config config;
   Origins origins;
@@ -59,7 +59,7 @@ class ConfigReader {
   /// Reads an override of the form section.key=value.
   void read(const std::string& override, const Folder& folder);
 
-  /// Where keys were set so far.
+  /// The origins of the keys that have been set so far.
   const Origins& origins() const { return origins_; }
 
  private:

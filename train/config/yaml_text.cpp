@@ -37,7 +37,7 @@ bool is_blank_or_comment(std::string_view line) {
   return first == std::string_view::npos || line[first] == '#';
 }
 
-/// An error in a line: text that a config must not contain.
+/// An error in a line, such as a tab in the indentation.
 struct LineError {
   std::size_t column;  ///< in bytes, from 0
   std::string message;
@@ -301,7 +301,7 @@ void YamlText::collect(const YAML::Node& map, Collected& collected) {
       merged = maps_to_merge(key, value);
       continue;
     }
-    // The keys of a repeated section are checked as well.
+    // The keys of a repeated section are also checked.
     const bool section_again = !is_new && collected.section.empty();
     if (collected.keys.insert(name).second || section_again) {
       YamlEntry entry{name, value, place(key), place_of_value(key, value)};
@@ -348,7 +348,7 @@ bool YamlText::check_value(const YamlEntry& entry) {
 }
 
 bool YamlText::check_scalar(const YAML::Node& scalar, const Place& place) {
-  // yaml-cpp gives a node without a tag the tag `?`, or `!` if it is quoted.
+  // yaml-cpp sets the tag of a node without a tag to `?`, or to `!` if the node is quoted.
   const std::string& tag = scalar.Tag();
   const std::string_view line = written(scalar);
   const auto reject = [&](std::string message, std::string hint) {

@@ -51,9 +51,9 @@ class YamlText {
   /// The top-level keys in file order.
   std::vector<YamlEntry> sections() { return entries({}, root_); }
 
-  /// The distinct keys of a map: its own keys in file order, then merged keys. A key of the map
-  /// has precedence over merged keys, and an earlier merged map over a later one. Omits keys and
-  /// values with errors.
+  /// The distinct keys of a map: its own keys in file order, then merged keys. A key of the map has
+  /// precedence over merged keys, and an earlier merged map has precedence over a later merged map.
+  /// Omits keys and values with errors.
   ///
   /// section  name of the map in messages; empty for the whole text
   std::vector<YamlEntry> entries(const std::string& section, const YAML::Node& map);

@@ -157,7 +157,7 @@ class BatchSearch {
   std::unique_ptr<IncrementalDecoder> decoder_;
   std::vector<std::size_t> inputs_;  // the index of the input of each search
   std::vector<SourceSearch> searches_;
-  std::size_t slots_ = 1;  // rows of each source
+  std::size_t slots_ = 1;  // number of rows of each source
 };
 
 /// The number of inputs, in descending order of length, that form the next batch.

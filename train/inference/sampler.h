@@ -12,9 +12,9 @@
 
 namespace tapestry {
 
-/// How the next token is sampled from the scores of a language model.
+/// Options for sampling the next token from the scores of a language model.
 struct SamplingOptions {
-  double temperature = 1.0;         ///< divides the scores; 0 takes the most likely token
+  double temperature = 1.0;         ///< divides the scores; 0: always the most likely token
   std::size_t top_k = 0;            ///< sample only from the k most likely tokens; 0: all
   double top_p = 1.0;               ///< minimum total probability of the kept tokens [1], in (0, 1]
   double repetition_penalty = 1.0;  ///< > 0; see penalize_repetition(); 1: no penalty

@@ -98,7 +98,8 @@ std::string find_path_aside(const std::string& path) {
   return fmt::format("{}.old-{}", path, number);
 }
 
-/// Moves the run in the directory aside, if there is one, and returns its new directory.
+/// Moves an existing run in the directory aside, and returns its new directory; nullopt without a
+/// run.
 std::optional<RunDirectory> move_aside(const RunDirectory& directory) {
   if (directory.steps().empty()) return std::nullopt;
   const RunLock lock(directory.path());

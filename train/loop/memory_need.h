@@ -76,7 +76,7 @@ std::uint64_t estimate_step(const Model& model, const Corpus& corpus, const Conf
 std::string to_line(const MemoryNeed& need, const std::string& largest_step,
                     const AvailableMemory& available);
 
-/// A shortage of memory, and the hint that avoids it.
+/// A shortage of memory, and a hint for avoiding it.
 struct MemoryShortage {
   std::string found;  ///< "3.1 GB of memory may be needed, 2.0 GB are free"
   std::string hint;   ///< "try a smaller train.batch_size ..."
@@ -93,7 +93,7 @@ std::optional<MemoryShortage> find_memory_shortage(const MemoryNeed& need,
 void require_memory_for_step(const MemoryNeed& need, const AvailableMemory& available,
                              const Config& config);
 
-/// The line "warning: FOUND; HINT" of find_memory_shortage(); else nullopt.
+/// The line "warning: FOUND; HINT" of find_memory_shortage(); nullopt without a shortage.
 std::optional<std::string> warning_about_memory(const MemoryNeed& need,
                                                 const AvailableMemory& available,
                                                 const Config& config = {});

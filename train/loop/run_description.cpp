@@ -25,7 +25,7 @@ namespace {
 
 /// Reports the share of unknown tokens, which a model cannot distinguish.
 std::optional<std::string> note_on_unknown_tokens(const Config& config, const Corpus& corpus) {
-  constexpr double alarming = 0.5;  // share of the training set
+  constexpr double alarming = 0.5;  // share of unknown tokens in the training set
   const RowLayout& layout = find_task(config).layout();
   const double training = share_of_unknown_tokens(corpus.stored_training(), layout);
   std::vector<std::string> shares;

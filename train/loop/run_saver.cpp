@@ -225,7 +225,7 @@ void RunSaver::warn_of_failure(const std::string& failure) {
                   failure, failures_, failures_ == 1 ? "" : "s", max_failures));
 }
 
-/// Why and at which step the run ends, and its newest checkpoint.
+/// States why and at which step the run ends, and its newest checkpoint.
 std::string RunSaver::describe_end() const {
   const bool third = failures_ >= max_failures;
   const std::string reason =

@@ -150,7 +150,7 @@ class RunSaver {
   std::size_t failures_ = 0;  ///< number of consecutive failures
   std::optional<std::uint64_t> saved_step_;
   std::optional<Retention> kept_with_saved_;  ///< argument of mark_as_saved()
-  std::optional<Save> in_flight_;             ///< the same in all processes
+  std::optional<Save> in_flight_;             ///< equal in all processes
   std::shared_ptr<Copy> copy_;                ///< written next by writer_; in rank 0
   std::vector<std::string>
       deletion_problems_;                    ///< old checkpoints not deleted since the last report

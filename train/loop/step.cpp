@@ -30,7 +30,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Gives every process the pending buffer updates of all processes, in the order of the
+/// Sends the pending buffer updates of all processes to every process, in the order of the
 /// micro-batches.
 void gather_pending_updates(const Parameters& parameters, ProcessGroup& group) {
   if (group.size() == 1 || parameters.averages().empty()) return;

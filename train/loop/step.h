@@ -53,7 +53,7 @@ struct StepLoss {
 };
 
 /// A step of a run. StepComputer::next_step() sets the first four members, StepComputer::compute()
-/// the others.
+/// sets the other members.
 struct RunStep {
   std::uint64_t number = 0;  ///< counted from 1
   BatchPosition position{};  ///< position of its first batch
@@ -69,7 +69,8 @@ struct RunStep {
   bool is_finite() const;
 };
 
-/// How processes exchange gradients: train.bucket_size and train.gradient_exchange.
+/// Options for exchanging gradients between processes: train.bucket_size and
+/// train.gradient_exchange.
 ExchangeOptions exchange_options(const TrainOptions& options);
 
 /// The objective of a batch: cross entropy of the labels.

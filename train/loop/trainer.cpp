@@ -41,9 +41,9 @@ std::optional<RunEnd> reason_to_end(const Interruptions& interruptions,
   return std::nullopt;
 }
 
-/// Why a run with steps left ends now. All processes get the reason of the lowest rank that has a
-/// reason, or nullopt if no process has a reason. A signal that another process received counts as
-/// received by this process.
+/// The reason why a run with steps left ends now. All processes get the reason of the lowest rank
+/// that has a reason, or nullopt if no process has a reason. A signal that another process received
+/// counts as received by this process.
 std::optional<RunEnd> agree_to_end(const Interruptions& interruptions, const TrainingState& state,
                                    ProcessGroup& group) {
   const auto own = reason_to_end(interruptions, state);
@@ -262,7 +262,7 @@ bool Trainer::train_step() {
 void Trainer::apply_and_record(const RunStep& step) {
   const bool is_recorded = is_validated_after(step.number);
   if (is_recorded) {
-    computer_.shards().gather_gradients();  // rank 0 records their statistics
+    computer_.shards().gather_gradients();  // rank 0 records statistics of the gradients
     recorder_.before_update();
   }
   computer_.apply(step);
@@ -405,7 +405,7 @@ bool Trainer::average_last_checkpoints() {
 
 /// Returns the result of train_step().
 bool Trainer::handle_non_finite(const std::string& found, const RunStep& step) {
-  saver_.finish();  // the last checkpoint may be needed
+  saver_.finish();  // a rollback may need the last checkpoint
   const std::string finding = group_.broadcast([&] { return store_non_finite(found, step); });
   count_non_finite(fmt::format("step {}: {}\n  the weights are from step {}", step.number, finding,
                                state_.step));

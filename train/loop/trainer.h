@@ -27,7 +27,7 @@
 
 namespace tapestry {
 
-/// Why training ends: all steps are done (or train.patience is exhausted), a signal,
+/// The reason why training ends: all steps are done (or train.patience is exhausted), a signal,
 /// train.max_time, or Interruptions::last_step.
 enum class RunEnd { finished, signal, time, last_step };
 

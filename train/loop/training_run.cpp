@@ -189,7 +189,7 @@ int try_one_step(const LoadedRun& run, StepComputer& computer, Progress& progres
   return static_cast<int>(ExitCode::done);
 }
 
-/// How a signal ended the run: "interrupted (SIGINT, Ctrl-C)" or "stopped by SIGTERM".
+/// Describes how a signal ended the run: "interrupted (SIGINT, Ctrl-C)" or "stopped by SIGTERM".
 std::string describe_signal(int signal) {
   if (signal == SIGINT) return "interrupted (SIGINT, Ctrl-C)";
   return fmt::format("stopped by SIG{}", ::sigabbrev_np(signal));

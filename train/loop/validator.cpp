@@ -48,7 +48,7 @@ void Validator::with_averaged_weights(const std::function<void()>& work) {
   swap();
   try {
     work();
-  } catch (const kernels::Cancelled&) {  // all processes throw it
+  } catch (const kernels::Cancelled&) {  // all processes throw Cancelled
     swap();
     throw;
   } catch (...) {  // ends all processes; the other processes cannot swap any more

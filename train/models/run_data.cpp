@@ -147,7 +147,7 @@ bool needs_no_training_files(const DataOptions& data, DataUse use,
 }
 
 /// Loads the data of a config without the sets in `left_out`. Examples that were held out of a
-/// removed training file are missing as well; no other examples replace them.
+/// removed training file are also missing; no other examples replace them.
 DataOptions without_sets(Config config, const std::set<std::string>& sets) {
   for_each_data_file(config, [&](const std::string& key, FileList& files) {
     if (sets.contains(parse_set_name(key))) files.clear();
@@ -213,7 +213,8 @@ Corpus load_corpus_for(const TrainedModel& trained, DataUse use,
   config.data = without_sets(trained.config, left_out);
   Corpus corpus = load_fitting_corpus(config, &words);
   if (!unopened.empty() && !has_enough(corpus, use)) {
-    // Loading the unopened sets as well throws the error that names the key of the file.
+    // Loading all sets, including the unopened sets, throws the error that names the key of the
+    // file.
     return load_corpus(without_sets(trained.config, not_needed), &words);
   }
   warn_of_missing_sets(trained.config.data, unopened);

@@ -32,7 +32,7 @@ template <class T>
 struct Term {
   TreeNode node{};
   T* values = nullptr;
-  kernels::Memory memory{};  ///< owns `values`, unless they belong to another buffer
+  kernels::Memory memory{};  ///< owns `values`, unless another buffer owns them
 };
 
 /// The part of a node that was received from another process.

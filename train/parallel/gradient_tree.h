@@ -23,7 +23,7 @@ MicroBatches micro_batch_range(std::size_t rank, std::size_t processes, std::siz
 ///
 /// The tree of one micro-batch is its gradient. The tree of n > 1 is left + right, where left is
 /// the tree of the first m micro-batches, with m the largest power of two below n, and right the
-/// tree of the others: ((0 + 1) + (2 + 3)) + 4 for five.
+/// tree of the other micro-batches: ((0 + 1) + (2 + 3)) + 4 for five.
 struct TreeNode {
   std::size_t first = 0;  ///< first micro-batch, a multiple of `count`
   std::size_t count = 0;  ///< number of micro-batches, a power of two

@@ -20,7 +20,7 @@ namespace tapestry {
 namespace {
 
 /// Sends messages with non-blocking point-to-point calls of MPI. One thread at a time uses MPI
-/// (MPI_THREAD_SERIALIZED). Since no call waits, no thread blocks the others.
+/// (MPI_THREAD_SERIALIZED). Since no call waits, no thread blocks another thread.
 ///
 /// MPI moves large messages only inside its calls. While transfers of gradients are open, a thread
 /// therefore calls MPI repeatedly. This thread is also the watchdog: rank 0 and each other process

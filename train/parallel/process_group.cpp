@@ -18,7 +18,7 @@
 namespace tapestry {
 namespace {
 
-/// How the work of a process ended. The maximum over all processes determines the outcome.
+/// The outcome of the work of a process. The maximum over all processes is the common outcome.
 enum class Ending : int { done, cancelled, anomaly };
 
 /// A message that reports the work of a process to the other processes.
@@ -52,7 +52,7 @@ void require_same_call(const std::vector<Outcome>& outcomes) {
   if (other == outcomes.end()) return;
   throw PeerFailure(ExitCode::peer_failed,
                     fmt::format("rank {}: found a call of {}, expected {} as on rank 0: the "
-                                "processes have decided differently",
+                                "processes have made different decisions",
                                 other - outcomes.begin(), other->call, expected),
                     "check that all machines have the same files and environment variables");
 }

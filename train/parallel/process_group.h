@@ -21,13 +21,13 @@ class PeerFailure : public ProgramError {
   using ProgramError::ProgramError;
 };
 
-/// The processes that train a model together. All have the same state, and each computes a part of
-/// each step. A group of one process exchanges no messages.
+/// The processes that train a model together. All processes have the same state, and each process
+/// computes a part of each step. A group of one process exchanges no messages.
 ///
 /// All processes call all_gather() and the functions based on it in the same order. If the work of
 /// one process throws kernels::Cancelled or AnomalyError, all processes throw it and may continue.
-/// Any other exception is thrown only in that process, while the others wait. That process must
-/// then end the program, which ends all processes (join_processes()).
+/// Any other exception is thrown only in that process, while the other processes wait. That process
+/// must then end the program, which ends all processes (join_processes()).
 class ProcessGroup {
  public:
   /// The group of this process only.
@@ -66,8 +66,8 @@ class ProcessGroup {
   void together(const std::function<void()>& work);
   /// Whether `mine` is true in any process.
   bool any_process(bool mine);
-  /// Calls `work` in rank 0 only, while the others wait. Returns its result, a text or a trivially
-  /// copyable value, in all processes.
+  /// Calls `work` only in rank 0, while the other processes wait. Returns its result, a text or a
+  /// trivially copyable value, in all processes.
   std::string broadcast(const std::function<std::string()>& work);
   template <class Work>
   requires std::is_trivially_copyable_v<std::invoke_result_t<Work>>

@@ -199,7 +199,7 @@ void AppendedFile::append(std::string_view bytes) {
       retry_interrupted([&] { return ::write(file_.get(), bytes.data(), bytes.size()); });
   if (written == static_cast<ssize_t>(bytes.size())) return;
   fail(written < 0 ? reason(path_) : "the file system is full");
-  // If truncating fails as well, the next process removes the incomplete line.
+  // If truncating also fails, the next process removes the incomplete line.
   if (written > 0) (void)!::ftruncate(file_.get(), static_cast<off_t>(*before));
 }
 

@@ -38,7 +38,7 @@ std::optional<std::uint32_t> parse_digest(const std::string& text) {
 }
 
 /// Appends the digests of an event to the table. Returns false if they are invalid, if their
-/// tensors differ from those in the table, or if their step is not later than the last step.
+/// tensors differ from the tensors in the table, or if their step is not later than the last step.
 bool append(DigestTable& table, std::uint64_t step, const Json& json) {
   if (json.contains("tensors")) {
     const auto names = json["tensors"].get<std::vector<std::string>>();

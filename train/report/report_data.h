@@ -16,7 +16,7 @@
 
 /// The data of a report as JSON, which the scripts of the page draw. Numbers have 6 significant
 /// digits; non-finite values are null. Each step of a curve is stored as the difference from the
-/// previous one.
+/// previous step.
 namespace tapestry {
 
 /// Contents of a report.

@@ -30,7 +30,7 @@ namespace {
 
 // ---- Curves
 
-/// The steps, each as the difference from the previous one.
+/// The steps, each as the difference from the previous step.
 Json step_differences(const std::vector<std::uint64_t>& steps) {
   Json list = Json::array();
   std::uint64_t before = 0;

@@ -28,8 +28,8 @@ struct LogLine {
   bool warning = false;  ///< whether the text begins with "warning: "
 };
 
-/// The scores of the last `tapestry evaluate` of a run, as its JSON without examples, and
-/// `overrides`, the overrides of that command.
+/// The JSON of the last `tapestry evaluate` of a run, without examples. Its member `overrides` has
+/// the overrides of that command.
 inline constexpr const char* evaluation_file_name = "evaluation.json";
 
 /// The maximum number of validation records that a report shows.

@@ -134,7 +134,7 @@ class SweepRunner {
   fs::path folder(const Run& run) const { return sweep_.folder / run.result.name; }
   fs::path errors(const Run& run) const { return sweep_.folder / (run.result.name + ".err"); }
 
-  /// The step of the newest checkpoint; nullopt if the run has none.
+  /// The step of the newest checkpoint; nullopt if the run has no checkpoint.
   std::optional<std::uint64_t> saved_step(const Run& run) const {
     const auto steps = RunDirectory(folder(run)).steps();
     return steps.empty() ? std::nullopt : std::optional(steps.back());
@@ -157,8 +157,8 @@ class SweepRunner {
 
   // ---- Training.
 
-  /// The arguments of the process that trains a run. Passes the config and the overrides to a
-  /// resumed run as well, so that `train` compares them with its checkpoint.
+  /// The arguments of the process that trains a run. Also passes the config and the overrides to a
+  /// resumed run, so that `train` compares them with its checkpoint.
   std::vector<std::string> arguments(const Run& run, std::uint64_t last_step) const {
     const std::string directory = folder(run).string();
     std::vector<std::string> arguments{"train", "--quiet"};
@@ -269,8 +269,8 @@ class SweepRunner {
     run.retry = Clock::now() + std::chrono::seconds(1);
   }
 
-  /// Whether another process has saved a checkpoint of the run since this sweep last looked for
-  /// one.
+  /// Whether another process has saved a checkpoint of the run since this sweep last looked for a
+  /// checkpoint.
   bool was_saved_by_another(const Run& run) const { return !run.resumes && saved_step(run); }
 
   void report_end(Run& run, int code, std::uint64_t last_step) {

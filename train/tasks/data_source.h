@@ -37,7 +37,7 @@ struct DataSource {
   TextFormat (*format)(const DataOptions&, const Vocabulary& source, const Vocabulary& target) =
       [](const DataOptions&, const Vocabulary&, const Vocabulary&) { return TextFormat(); };
 
-  /// The sets that are held out of the training file; none by default.
+  /// The sets that are held out of the training file. By default, no set is held out.
   HeldOutParts (*held_out)(const DataOptions&) = [](const DataOptions&) { return HeldOutParts(); };
 
   /// Checks that a trained model may be scored on files other than the files of its training run.

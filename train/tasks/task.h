@@ -37,7 +37,7 @@ struct TokenLimit {
   const char* key = "";    ///< the key, such as "model.max_length"
 };
 
-/// A command that reads lines of standard input and prints one answer line for each.
+/// A command that reads lines of standard input and prints one answer line for each line.
 struct LineCommand {
   const char* name;      ///< `tapestry NAME RUN`
   const char* purpose;   ///< help in one line

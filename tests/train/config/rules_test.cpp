@@ -130,7 +130,7 @@ const std::vector<Contradiction> contradictions = {
      {"needs `target_subword_file`", "`shared_vocabulary` is false"}},
     {pairs + ", subwords: file, subword_file: m, shared_vocabulary: true, target_subword_file: n}",
      "target_subword_file",
-     {"two vocabularies only"}},
+     {"two vocabularies"}},
     {pairs + ", subwords: file, subword_file: m, target_subword_file: n, byte_fallback: true}",
      "byte_fallback",
      {"unigram or bpe`", "found `file`"}},
