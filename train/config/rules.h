@@ -10,8 +10,9 @@
 #include "train/config/kind.h"
 #include "train/config/reader.h"
 
-/// Rules between the values of several keys. Rules about steps do not apply while `train.epochs`
-/// sets the length of the run; resolve_epochs() checks them after the data have been loaded.
+/// Rules about combinations of values of several keys. Rules about steps do not apply while
+/// `train.epochs` sets the length of the run; resolve_epochs() checks them after the data have been
+/// loaded.
 namespace tapestry {
 
 // The next three functions are defined in train/tasks/, since train/config/ must not depend on

@@ -68,20 +68,22 @@ struct Hypothesis {
 /// A prefix is never changed: forbidden tokens, no_repeat_ngram and max_length constrain only the
 /// tokens after it. Its tokens count for lengths, and its n-grams cannot be repeated.
 ///
-/// With beam_size 1 this is greedy decoding. Sources are decoded in batches of similar length. A
-/// source leaves its batch when its search ends. The bits of each result depend only on its input.
+/// With beam_size 1, the search is greedy decoding. Sources are decoded in batches of similar
+/// length. A source leaves its batch when its search ends. The bits of each result depend only on
+/// its input.
 ///
 /// Each thread decodes a part of a batch, so that several threads call `network` at the same time.
-/// With few sources, threads share each operation instead. All threads together decode about one
-/// batch at a time, or 64 rows each if that is more; a source has a row for each of its hypotheses.
+/// With few sources, the threads divide each operation instead. All threads together decode about
+/// one batch at a time, or 64 rows each if that is more; a source has a row for each of its
+/// hypotheses.
 ///
 /// Sampling draws each token of each output with draw_token(). Token t of output i depends only
 /// on the seed, the number of the input, i, t and the preceding tokens.
 ///
 /// network    reads source and target tokens
 /// positions  maximum number of target tokens that the network reads; outputs have at most
-///            positions - 1 tokens, since <bos> takes one
-/// returns    for each input, in order, its num_best outputs or fewer, the best first; none if no
+///            positions - 1 tokens, since <bos> takes one position
+/// returns    for each input, in order, its num_best outputs or fewer, the best first; empty if no
 ///            output satisfies the constraints. If logits are NaN or infinite, only the unfinished
 ///            output before them, with the log-probability NaN
 /// throws     std::invalid_argument for options outside their range, for a prefix of positions or

@@ -25,13 +25,13 @@ namespace tapestry {
 /// Saves a run that is being trained: its checkpoints and metrics.csv.
 ///
 /// A save copies the state between two steps, and writes the copy in the background while training
-/// continues. One save is written at a time: the next one waits for it. The training thread reports
-/// and counts the result of a save in collect() or finish().
+/// continues. One save is written at a time: the next save waits for it. The training thread
+/// reports and counts the result of a save in collect() or finish().
 ///
 /// A failed save is a warning, because the next save may succeed; the third consecutive failure and
-/// a failure of the last save are errors. Their message names the failure, why the run ends, its
-/// step, its newest checkpoint and how to resume it. An old checkpoint that cannot be deleted is a
-/// warning.
+/// a failure of the last save are errors. Their message states the failure, why and at which step
+/// the run ends, its newest checkpoint and how to resume it. An old checkpoint that cannot be
+/// deleted is a warning.
 ///
 /// In a parallel run only rank 0 writes; it receives the shards of the other processes. Every
 /// process calls all functions that are not const, except finish_after_error().

@@ -93,7 +93,7 @@ using BatchObservers = std::function<std::unique_ptr<TapeObserver>(std::size_t b
 ///                  c = min(1, clip_norm / norm), or 1 if train.clip_norm is 0
 ///     apply()      w = optimizer(w, rate, c * g)
 ///                  average = average + (1 - d) (w - average), with d of WeightAverage
-///                  the buffers get the updates that were deferred in forward
+///                  the buffers receive the updates that were deferred in forward
 ///
 /// Only apply() and skip() change the state, so a step that is abandoned before these calls, for
 /// example because it was cancelled, can be computed again.
@@ -107,7 +107,7 @@ using BatchObservers = std::function<std::unique_ptr<TapeObserver>(std::size_t b
 /// before the values of the other shards are exchanged, and therefore before the buffers.
 ///
 /// Each process of a group has a StepComputer of the same config and corpus, see Trainer, and calls
-/// all functions that are not const. A Profiler on this thread gets rows for batches, gradient
+/// all functions that are not const. A Profiler on this thread records rows for batches, gradient
 /// norm, update and exchange of parameters in addition to the operations.
 class StepComputer {
  public:
@@ -126,7 +126,7 @@ class StepComputer {
   /// begins. For errors, see restore().
   void resume(const ArrayStore& snapshot);
 
-  /// Loads the parameters of a pretrained model, see load_pretrained(); returns its lines.
+  /// Loads the parameters of a pretrained model, see load_pretrained(). Returns its messages.
   std::vector<std::string> initialize(const TrainedModel& from);
 
   /// The next step, with its batches.
@@ -134,8 +134,8 @@ class StepComputer {
   /// prefetch  whether the batches of the step after it are prepared in the background
   /// throws    kernels::Cancelled; std::bad_alloc.
   RunStep next_step(bool prefetch);
-  /// The next step with these batches, of any number and size, instead of the batches of the run.
-  /// The position in the run's data does not change.
+  /// The next step with these batches instead of the batches of the run. Their number and size are
+  /// arbitrary. The position in the run's data does not change.
   RunStep next_step(std::vector<Batch> batches) const;
 
   /// Computes the gradients of the mean loss over all target tokens of all batches, their norm, the
@@ -162,8 +162,8 @@ class StepComputer {
   /// Updates the weights with the gradients of a finite step that has been computed, adds its loss
   /// to the running sums of the state, and counts it.
   ///
-  /// throws  std::logic_error if it is no longer the next step: another step has been applied or
-  ///         skipped, or a state restored, since next_step().
+  /// throws  std::logic_error if `step` is no longer the next step, because another step has been
+  ///         applied or skipped or a state has been restored since next_step().
   void apply(const RunStep& step);
 
   /// Counts the step and keeps the weights. For errors, see apply().

@@ -75,9 +75,9 @@ class Trainer {
   /// failure of the last save are errors. An old checkpoint that cannot be deleted is a warning.
   /// Loss and gradient are checked before each update, parameters before each save.
   ///
-  /// A Profiler on this thread gets a row for each operation, and for batches, gradient norm,
+  /// A Profiler on this thread records a row for each operation, and for batches, gradient norm,
   /// optimizer, validation, saving (the copy), waiting for a save, and in a group waiting for the
-  /// parameters of others.
+  /// parameters of other processes.
   ///
   /// throws  NumericError if loss, gradient or parameters are not finite and train.on_nan does not
   ///         allow the run to continue, or if the loss has diverged; OutputError or std::bad_alloc

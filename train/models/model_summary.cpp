@@ -20,7 +20,8 @@ bool is_index(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// `encoder.layers` of `encoder.layers.0`; empty if the path does not end with a number.
+/// A path without the number at its end: `encoder.layers` for `encoder.layers.0`. Empty if the path
+/// does not end with a number.
 std::string stack_path(const std::string& path) {
   const std::size_t dot = path.rfind('.');
   return dot != path.npos && is_index(std::string_view(path).substr(dot + 1)) ? path.substr(0, dot)

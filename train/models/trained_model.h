@@ -22,12 +22,12 @@ class ArrayStore;
 ///     const Example example = task.answers().read_text("a b c", trained.codec);
 ///     const std::vector<std::string> answers = task.answers().answer(trained, {example});
 ///
-/// path     a checkpoint or a run directory. Loads the best checkpoint of a run, or the newest if
-///          no best checkpoint is recorded. Skips damaged checkpoints of a run and prints a warning
-///          to standard error.
+/// path     a checkpoint or a run directory. Loads the best checkpoint of a run, or the newest
+///          checkpoint if no best checkpoint is recorded. Skips damaged checkpoints of a run and
+///          prints a warning to standard error.
 /// returns  the model in the element type of the run
-/// throws   CheckpointError (a UserError with ExitCode::checkpoint) if there is no checkpoint or it
-///          cannot be used.
+/// throws   CheckpointError (a UserError with ExitCode::checkpoint) if no checkpoint exists or can
+///          be used.
 TrainedModel load_trained_model(const std::filesystem::path& path);
 
 /// Restores the model of a checkpoint; the data files are not needed. Throws CheckpointError like

@@ -32,24 +32,26 @@ namespace tapestry {
 ///     sum.finish();                 // each process has the gradient of its shard
 ///
 /// As in a binary counter, the sums that wait for their right neighbor cover distinct powers of two
-/// of micro-batches. In one process there are therefore at most log2(n) of them, each as large as
-/// the gradient; for n = 1 nothing is copied.
+/// of micro-batches. In one process there are therefore at most log2(n) waiting sums, each as large
+/// as the gradient; for n = 1 nothing is copied.
 ///
-/// With p processes, each has the sums of at most 2 log2(n) nodes of the tree, or of one node if
-/// n / p is a power of two. Each process receives its shard of the sums of all others and adds them
-/// in the order of the tree (reduce-scatter, GradientExchange). It updates its shard of the
-/// parameters with the result and sends the new values to the others (all-gather, ParameterShards).
-/// With one node per process, a process sends 2 (p - 1) / p times the size of the gradient, the
-/// minimum [1].
+/// With p processes, each process has the sums of at most 2 log2(n) nodes of the tree, or of one
+/// node if n / p is a power of two. Each process receives its shard of the sums of all other
+/// processes and adds the sums in the order of the tree (reduce-scatter, GradientExchange). It
+/// updates its shard of the parameters with the result and sends the new values to the other
+/// processes (all-gather, ParameterShards). With one node per process, a process sends 2 (p - 1) /
+/// p times the size of the gradient, the minimum [1].
 ///
 /// A process sends a bucket of its last node when backward of its last micro-batch has completed
-/// the gradients in it, from the memory of the gradients, while backward continues [2].
+/// the gradients of the bucket. The bucket is sent from the memory of the gradients while backward
+/// continues [2].
 ///
 /// With ExchangeOptions::bfloat16, the gradient of each micro-batch, and each sum of a power of two
-/// of them, is rounded to bfloat16, except the sum of all. These are the sums that processes may
-/// exchange, so that the result has the same bits for any number of processes, including one.
-/// Additions have the type of the parameters. Rounding changes a value by at most a factor of
-/// 1 +- 2^-8. There is no error feedback: errors are not carried over to the next step.
+/// of micro-batches, is rounded to bfloat16, except the sum of all micro-batches. These are the
+/// sums that processes may exchange, so that the result has the same bits for any number of
+/// processes, including one. Additions have the type of the parameters. Rounding changes a value by
+/// at most a factor of 1 +- 2^-8. There is no error feedback: errors are not carried over to the
+/// next step.
 ///
 /// [1] Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of
 ///     workstations", section 3.

@@ -80,11 +80,11 @@ class ShardLayout {
 ///     optimizer->step(learning_rate, clip_factor(norm, max_norm));
 ///     shards.all_gather_parameters();
 ///
-/// All functions that are not const are called by all processes. Nothing is exchanged in a group of
-/// one process.
+/// All processes must call all functions that are not const. A group of one process exchanges
+/// nothing.
 class ParameterShards {
  public:
-  /// Parameters and group must outlive the object; do not add parameters.
+  /// Parameters and group must outlive the object. Parameters must not be added after this call.
   ///
   /// bucket_bytes  see ShardLayout; must be equal to the size in GradientSum
   /// throws        std::logic_error if there are several processes and the parameters are not in

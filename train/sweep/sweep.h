@@ -22,7 +22,7 @@ struct Sweep {
 
 /// Trains the runs of a sweep, each in a separate process, and writes sweep.csv, sweep-groups.csv
 /// (with several seeds) and report.html into its folder. Skips finished runs and resumes stopped
-/// runs, so that a sweep that was stopped or killed continues to the same results.
+/// runs, so that a sweep that was stopped or killed has the same results when it is continued.
 ///
 /// A run that fails, or whose metrics.csv is damaged, is reported, and the sweep continues. A run
 /// fails if its directory contains a run with a different config. If standard output cannot be

@@ -15,7 +15,7 @@ using SweepValues = std::vector<std::string>;
 /// A config key and the values that a sweep tries.
 struct SweepAxis {
   std::string key;                  ///< "schedule.learning_rate"
-  std::vector<std::string> values;  ///< two or more values, written like in overrides
+  std::vector<std::string> values;  ///< two or more values, written as in overrides
 };
 
 /// The overrides of a sweep.

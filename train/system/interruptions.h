@@ -15,7 +15,7 @@
 
 namespace tapestry {
 
-/// Handles signals from the start of a program. SIGUSR1 is remembered for RunSignals. SIGINT,
+/// Handles signals from the start of a program. SIGUSR1 is recorded for RunSignals. SIGINT,
 /// SIGTERM, SIGHUP, SIGUSR2 and SIGXCPU keep their default actions, and the process first deletes
 /// the temporary files that it is writing. An ignored signal stays ignored.
 void handle_signals_of_program();

@@ -56,7 +56,7 @@ struct NetworkContract {
   std::size_t logits = 0;          ///< size of the output vocabulary, or number of classes
   bool reads_source = false;       ///< whether batches have source tokens
   bool reads_images = false;       ///< whether batches have images
-  bool one_label_per_row = false;  ///< whether a row has one label instead of one per target token
+  bool one_label_per_row = false;  ///< a row has one label instead of one label per target token
 };
 
 /// Wraps the network: checks each result against the contract, and converts exceptions of its code,

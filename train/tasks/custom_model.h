@@ -50,9 +50,8 @@ class CustomModel : public Task {
  public:
   /// The kind with these options; register_task() makes it known to the program.
   ///
-  /// throws  CustomModelError if the name or make_network is empty, `like` is not an existing kind
-  /// or
-  ///         a key of model_keys does not exist.
+  /// throws  CustomModelError if the name or make_network is empty, `like` is not an existing kind,
+  ///         or a key of model_keys does not exist.
   explicit CustomModel(CustomModelOptions options);
   CustomModel(const CustomModel&) = delete;
   CustomModel& operator=(const CustomModel&) = delete;

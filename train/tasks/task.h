@@ -167,7 +167,7 @@ struct TaskWords {
 struct TaskTraits {
   bool reads_images = false;           ///< batches have pixels
   bool reads_source = false;           ///< batches have source tokens
-  bool one_label_per_example = false;  ///< an example has one label instead of one per token
+  bool one_label_per_example = false;  ///< an example has one label instead of one label per token
   bool has_encoder = true;             ///< the network has an encoder, with bidirectional attention
   bool generates_text = false;         ///< the logits at a position predict the next token
 
