@@ -22,7 +22,7 @@
 namespace tapestry {
 namespace {
 
-constexpr std::size_t max_shown_override = 100;  // characters
+constexpr std::size_t max_shown_override = 100;  // in characters
 
 using Keys = std::vector<ConfigKey>;
 

@@ -116,7 +116,7 @@ std::string description(const Field& field) {
 /// The values that a key may have.
 struct AllowedValues {
   std::string path;  ///< "model.kind"
-  Json values;       ///< a list
+  Json values;       ///< a JSON list of values
 };
 
 /// Defaults by path.

@@ -12,7 +12,7 @@ namespace tapestry {
 
 /// Names of a key in PyTorch, Hugging Face Transformers, fairseq, JoeyNMT, nanoGPT and papers.
 struct Synonyms {
-  std::string_view path;  ///< `optimizer.epsilon`
+  std::string_view path;  ///< section and name, such as `optimizer.epsilon`
   std::vector<std::string_view> names;
 };
 

@@ -10,7 +10,7 @@ namespace tapestry {
 
 /// A byte or character that a config must not contain.
 struct BadCharacter {
-  std::size_t offset;  ///< in bytes
+  std::size_t offset;  ///< byte offset in the text
   std::string name;    ///< `byte 0xff, which is not UTF-8` or `control character U+0000`
   std::string hint = "save the file as UTF-8 text";
 };

@@ -39,7 +39,7 @@ bool is_blank_or_comment(std::string_view line) {
 
 /// An error in a line, such as a tab in the indentation.
 struct LineError {
-  std::size_t column;  ///< in bytes, from 0
+  std::size_t column;  ///< byte offset in the line
   std::string message;
   std::string hint;
 };
@@ -282,7 +282,7 @@ std::vector<YamlEntry> YamlText::entries(const std::string& section, const YAML:
 }
 
 void YamlText::collect(const YAML::Node& map, Collected& collected) {
-  std::map<std::string, std::size_t> first_lines;  // from 1; yaml-cpp keeps repeated keys
+  std::map<std::string, std::size_t> first_lines;  // lines from 1; yaml-cpp keeps repeated keys
   std::vector<YAML::Node> merged;
   for (const auto& pair : map) {
     const YAML::Node& key = pair.first;

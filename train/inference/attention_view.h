@@ -13,10 +13,10 @@ namespace tapestry {
 
 /// The attention weights of one layer on one example.
 struct LayerAttention {
-  std::string layer;            ///< the path of the layer, such as "encoder.layers.0.self_attn"
-  Tokens queries;               ///< names of the query tokens
-  Tokens keys;                  ///< names of the key tokens
-  std::size_t num_heads = 0;    ///< number of heads
+  std::string layer;  ///< the path of the layer, such as "encoder.layers.0.self_attn"
+  Tokens queries;     ///< names of the query tokens
+  Tokens keys;        ///< names of the key tokens
+  std::size_t num_heads = 0;
   std::vector<double> weights;  ///< (num_heads, queries, keys); each row sums to 1
 
   /// The weight of a key for a query of a head, in [0, 1]; indices are not checked.
@@ -34,7 +34,7 @@ struct StackTokens {
 
 /// The attention weights of a model on one example.
 struct AttentionViews {
-  std::vector<LayerAttention> layers;  ///< in call order
+  std::vector<LayerAttention> layers;  ///< layers in the order of their calls
   std::vector<std::string> notes;      ///< names of the layers that are left out, with the reasons
 };
 

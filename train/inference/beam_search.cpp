@@ -165,7 +165,7 @@ std::size_t next_batch_size(const std::vector<SearchInput>& inputs,
                             std::span<const std::size_t> order, const SearchOptions& options) {
   const std::size_t max_inputs = std::min(options.batch_size, order.size());
   if (options.batch_tokens == 0) return max_inputs;
-  const std::size_t width = inputs[order.front()].source.size() + 1;  // the tokens and <eos>
+  const std::size_t width = inputs[order.front()].source.size() + 1;  // source tokens and <eos>
   return std::clamp<std::size_t>(options.batch_tokens / width, 1, max_inputs);
 }
 
@@ -189,7 +189,7 @@ Batches batches_by_length(const std::vector<SearchInput>& inputs, const SearchOp
 ///
 /// slots  number of rows per source
 Batches divided(const Batches& batches, std::size_t slots) {
-  constexpr std::size_t min_rows = 32;  // per part
+  constexpr std::size_t min_rows = 32;  // rows of a part
   Batches all;
   for (const std::vector<std::size_t>& batch : batches) {
     const std::size_t max_parts = std::min(kernels::threads_at_work(), batch.size());

@@ -42,7 +42,7 @@ struct SearchOptions {
 
 /// Input of search_outputs().
 struct SearchInput {
-  Sentence source;           ///< without <eos>
+  Sentence source;           ///< source tokens without <eos>
   Sentence prefix{};         ///< the first tokens of every output, regardless of probability
   std::uint64_t number = 0;  ///< keys the random numbers of sampling, together with the seed
 };
@@ -50,10 +50,10 @@ struct SearchInput {
 /// An output of search_outputs(). Probabilities come from the model, without the effect of
 /// forbidden tokens and sampling options.
 struct Hypothesis {
-  Sentence tokens;             ///< the output
+  Sentence tokens;             ///< tokens of the output
   double log_probability = 0;  ///< log p(tokens, <eos> | source); without <eos> if the output was
                                ///< cut; NaN if the logits after the tokens are NaN or infinite
-  double score = 0;  ///< log_probability after length normalization
+  double score = 0;            ///< log_probability after length normalization
 };
 
 /// Translates sources by beam search [1, 2], or samples translations. At each step the beam_size

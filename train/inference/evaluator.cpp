@@ -76,7 +76,7 @@ Scores score_batches(const Model& model, const Examples& examples,
   Scores scores;
   double nll_sum = 0.0;
   std::size_t hits = 0;
-  for (std::size_t i = 0; i < batches.size(); ++i) {  // sums depend on the order
+  for (std::size_t i = 0; i < batches.size(); ++i) {  // the order affects the rounding of sums
     MessageReader& result = results[i % share.count];
     scores.sentences += batches[i].size();
     nll_sum += result.get<double>();

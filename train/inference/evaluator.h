@@ -33,7 +33,7 @@ struct WorkShare {
 struct ShownExample {
   std::string input;     ///< input of the model
   std::string output;    ///< output of the model
-  std::string expected;  ///< the reference
+  std::string expected;  ///< reference output
 };
 
 /// Accuracy on a sample of a set, defined like Scores::token_accuracy.

@@ -87,7 +87,7 @@ std::int32_t SourceSearch::last_token(std::size_t slot) const {
 }
 
 double SourceSearch::normalized(double log_probability, std::size_t tokens) const {
-  const double length = static_cast<double>(tokens + 1);  // counts <eos>
+  const double length = static_cast<double>(tokens + 1);  // includes <eos>
   return log_probability / std::pow((5 + length) / 6, options_->length_penalty);
 }
 

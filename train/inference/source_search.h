@@ -98,7 +98,7 @@ class SourceSearch {
   std::size_t max_length_;
   const SearchOptions* options_;
   RandomStream random_;
-  std::vector<Live> live_;  // indexed by slot
+  std::vector<Live> live_;  // unfinished hypotheses, indexed by slot
   std::vector<Hypothesis> finished_;
   std::size_t length_ = 0;  // length of the hypotheses in slots
   bool done_ = false;

@@ -80,7 +80,7 @@ class BatchLoader {
 
   std::mutex mutex_;
   std::condition_variable_any changed_;
-  std::optional<BatchPosition> requested_;  ///< next step for the thread
+  std::optional<BatchPosition> requested_;  ///< position of the next step to prepare
   bool preparing_ = false;                  ///< whether the thread is preparing a step
   std::optional<StepBatches> prepared_;
   std::chrono::nanoseconds last_time_{0};  ///< CPU time of the last step prepared

@@ -78,7 +78,7 @@ void require_no_files(const RunDirectory& directory) {
   }
   for (const auto& entry : std::filesystem::directory_iterator(directory.path(), ignored)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with('.')) continue;  // such as .gitkeep
+    if (name.starts_with('.')) continue;  // hidden files such as .gitkeep
     throw ConfigError({{.place = {.file = directory.path().string()},
                         .message = fmt::format("contains other files, such as {}, and is not a run "
                                                "directory, expected a new or an empty directory",

@@ -33,7 +33,7 @@ struct LoadedRun {
   Corpus corpus{};
 
   // Only for a new run.
-  std::optional<TrainedModel> pretrained{};  ///< the model of train.initialize_from
+  std::optional<TrainedModel> pretrained{};  ///< model named by train.initialize_from
   std::unique_ptr<RunLock> cache_lock{};     ///< lock of the data cache, held since it was created
 
   // Only for a resumed run.

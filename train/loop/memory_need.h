@@ -22,7 +22,7 @@ struct MemoryNeed {
   /// Parameters, gradients and their sums over train.accumulate, optimizer moments, positional
   /// encodings.
   std::uint64_t state = 0;
-  std::uint64_t step = 0;  ///< forward and backward of the largest batch
+  std::uint64_t step = 0;  ///< forward and backward pass of the largest batch
   /// Logits of the largest validation batch, or of the longest example of training_sample(),
   /// whichever is more.
   std::uint64_t validation = 0;

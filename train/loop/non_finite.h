@@ -43,7 +43,7 @@ struct NonFiniteOrigin {
   /// Layer, operation, position and value ranges of the first operation with such a value; empty if
   /// every operation is finite and only the sum of gradients overflows.
   std::string operation;
-  std::vector<std::size_t> examples;  ///< indices of training examples, ascending
+  std::vector<std::size_t> examples;  ///< indices of training examples, in ascending order
   bool by_themselves = false;  ///< whether each example causes it; else `examples` is the batch
 };
 

@@ -42,8 +42,8 @@ struct RunStart {
 struct ValidationReport {
   std::uint64_t step = 0;
   std::string text;                        ///< the scores as Task::format_scores() formats them
-  std::map<std::string, double> scores{};  ///< by name, as in metrics.csv
-  bool best = false;                       ///< whether it is the best so far
+  std::map<std::string, double> scores{};  ///< scores by name, as in metrics.csv
+  bool best = false;                       ///< whether the validation is the best so far
 };
 
 /// Reports the progress of a run to an output and to the run's log file. The log has lines of text
@@ -121,7 +121,7 @@ class Progress {
   std::string speed() const;
   double seconds_left(std::uint64_t step) const;
 
-  std::FILE* out_;  ///< null: writes only the log
+  std::FILE* out_;  ///< null: only the log is written
   ProgressFormat format_;
   bool has_live_line_;  ///< whether `out_` is a terminal that can erase a line
   Clock::time_point drawn_{};

@@ -71,7 +71,7 @@ class RunRecorder {
     WeightWatch watch;
     bool is_watching = false;
     bool has_digests = false;       ///< whether the log has an event with the names of the tensors
-    std::uint64_t training_tokens;  ///< per epoch
+    std::uint64_t training_tokens;  ///< number of training tokens per epoch
   };
 
   void guarded(const std::function<void(Files&)>& action);

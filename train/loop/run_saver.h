@@ -151,7 +151,7 @@ class RunSaver {
   std::optional<std::uint64_t> saved_step_;
   std::optional<Retention> kept_with_saved_;  ///< argument of mark_as_saved()
   std::optional<Save> in_flight_;             ///< equal in all processes
-  std::shared_ptr<Copy> copy_;                ///< written next by writer_; in rank 0
+  std::shared_ptr<Copy> copy_;                ///< copy that writer_ writes next; in rank 0
   std::vector<std::string>
       deletion_problems_;                    ///< old checkpoints not deleted since the last report
   std::set<std::string> reported_problems_;  ///< deletion problems in earlier reports

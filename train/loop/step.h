@@ -38,8 +38,8 @@ class GradientSum;
 struct StepDurations {
   using Duration = std::chrono::steady_clock::duration;
 
-  Duration forward{}, backward{};  ///< without anomaly checks
-  Duration anomaly_checks{};       ///< with train.detect_anomaly
+  Duration forward{}, backward{};  ///< excluding anomaly checks
+  Duration anomaly_checks{};       ///< only with train.detect_anomaly
   Duration exchange{};             ///< exchange of gradients with other processes
   Duration gradients{};            ///< sum of the durations above
 };
@@ -55,7 +55,7 @@ struct StepLoss {
 /// A step of a run. StepComputer::next_step() sets the first four members, StepComputer::compute()
 /// sets the other members.
 struct RunStep {
-  std::uint64_t number = 0;  ///< counted from 1
+  std::uint64_t number = 0;  ///< number of the step, from 1
   BatchPosition position{};  ///< position of its first batch
   BatchPosition next{};      ///< position of the first batch after it
   std::vector<Batch> batches{};
@@ -208,7 +208,7 @@ class StepComputer {
   Model model_;
   ParameterShards shards_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::optional<WeightAverage> average_;  ///< only with train.ema_decay
+  std::optional<WeightAverage> average_;  ///< set only with train.ema_decay
   std::unique_ptr<Schedule> schedule_;
   BatchLoader batches_;
   TrainingState state_;

@@ -191,7 +191,7 @@ std::optional<RunEnd> Trainer::find_interruption(Interruptions& interruptions) {
 
 /// Validates and saves if this is due after a step. Always validates the last step.
 void Trainer::finish_iteration() {
-  state_.validation_pending = true;  // in case the validation is cancelled
+  state_.validation_pending = true;  // so that a cancelled validation is repeated
   bool among_best = false;
   if (is_due(config_.train.validate_every)) {
     among_best = validate_and_compare();

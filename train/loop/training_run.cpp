@@ -126,7 +126,7 @@ void describe(const LoadedRun& run, Trainer& trainer, const std::vector<std::str
 ///
 /// batch_time  duration of the largest batch
 void announce_long_step(Clock::duration batch_time, const Config& config, Progress& progress) {
-  constexpr double long_step = 30.0;  // seconds
+  constexpr double long_step = 30.0;  // in seconds
   const double seconds = std::chrono::duration<double>(batch_time).count() *
                          static_cast<double>(config.train.accumulate);
   if (seconds < long_step) return;
@@ -223,7 +223,7 @@ void watch_other_programs(Progress& progress) {
     if (!after) return std::nullopt;
     return warning_about_other_programs(*before, *after, cores.allowed, threads);
   };
-  progress.message_later(std::chrono::seconds(6), warning);  // more than min_load_interval
+  progress.message_later(std::chrono::seconds(6), warning);  // longer than min_load_interval
 }
 
 void print_profile(const Profile& profile, Progress& progress) {

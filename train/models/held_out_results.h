@@ -67,7 +67,7 @@ struct TokenPrediction {
 
 /// An image with values from 0 to 255.
 struct ReportImage {
-  std::size_t height = 0, width = 0, channels = 0;  ///< at most 64 x 64 pixels
+  std::size_t height = 0, width = 0, channels = 0;  ///< height and width are at most 64
   std::vector<std::uint8_t> values;                 ///< (height, width, channels)
 };
 

@@ -74,7 +74,7 @@ class LineProgress {
 
   bool is_shown_, is_drawn_ = false;
   std::uint64_t bytes_ = 0;  ///< size of the input in bytes; 0 if unknown
-  std::uint64_t lines_ = 0;  ///< lines that have been answered
+  std::uint64_t lines_ = 0;  ///< number of answered lines
   Clock::time_point started_ = Clock::now(), drawn_ = started_;
 };
 

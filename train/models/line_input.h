@@ -25,7 +25,7 @@ inline constexpr const char* stop = "stop";    ///< the command fails
 
 /// A line of standard input.
 struct InputLine {
-  std::size_t number;              ///< from 1
+  std::size_t number;              ///< line number, from 1
   std::optional<Example> example;  ///< nullopt if the answer is an empty line
 };
 
@@ -83,7 +83,7 @@ class LineInput {
   LineReader reader_;
   LineWarnings warnings_;
   std::unique_ptr<class LineProgress> progress_;
-  std::size_t window_lines_ = 0;        ///< lines in the last result of next()
+  std::size_t window_lines_ = 0;        ///< number of lines in the last result of next()
   std::size_t window_bytes_ = 0;        ///< bytes of these lines
   std::exception_ptr error_ = nullptr;  ///< error in the line after these lines
 };

@@ -123,7 +123,7 @@ class ParameterShards {
 
   Parameters& parameters_;
   ProcessGroup& group_;
-  std::optional<ShardLayout> layout_;  ///< in a group of several processes
+  std::optional<ShardLayout> layout_;  ///< set only in a group of several processes
   std::vector<ElementRange> own_;
 };
 

@@ -24,8 +24,8 @@ enum class Ending : int { done, cancelled, anomaly };
 /// A message that reports the work of a process to the other processes.
 struct Outcome {
   Ending ending = Ending::done;
-  std::string call{};    ///< the function that the process called
-  std::string result{};  ///< the result, or the message of the anomaly
+  std::string call{};    ///< function that the process called
+  std::string result{};  ///< result, or message of the anomaly
 };
 
 std::string to_message(const Outcome& outcome) {

@@ -178,7 +178,7 @@ StepDivision divide_step(StepComputer& computer, const PlannedStep& step, std::u
   for (std::size_t rank = 0; rank < processes; ++rank) {
     const MicroBatches own = micro_batch_range(rank, processes, train.accumulate);
     division.micro_batches.push_back(own.size());
-    const std::size_t sent = nodes_in(own).size() * gradient_bytes + bytes;  // bytes per value
+    const std::size_t sent = nodes_in(own).size() * gradient_bytes + bytes;  // bytes sent per value
     division.sent = std::max<std::uint64_t>(division.sent, values * sent);
   }
   const auto busiest = static_cast<double>(std::ranges::max(division.micro_batches));

@@ -23,7 +23,7 @@ namespace tapestry {
 struct PlannedMemory {
   MemoryNeed need;            ///< the estimate that `train` prints
   std::string largest_step;   ///< Task::describe_size()
-  AvailableMemory available;  ///< memory before the plan
+  AvailableMemory available;  ///< available memory before the plan is measured
   std::uint64_t peak = 0;     ///< peak resident bytes after steps, a validation and a snapshot
 };
 
@@ -31,10 +31,10 @@ struct PlannedMemory {
 /// the mean number of positions per step in an epoch.
 struct PlannedStep {
   double median = 0.0;
-  double low = 0.0;          ///< 10th percentile
-  double high = 0.0;         ///< 90th percentile
+  double low = 0.0;          ///< 10th percentile of the time
+  double high = 0.0;         ///< 90th percentile of the time
   double preparation = 0.0;  ///< median time that a step waits for its batches
-  double gradients = 0.0;    ///< median time of forward and backward
+  double gradients = 0.0;    ///< median time of the forward and backward pass
   double update = 0.0;       ///< median time of gradient norm, clipping and optimizer
   double targets = 0.0;      ///< mean number of target tokens per step
   std::size_t measured = 0;  ///< number of measured steps
@@ -45,7 +45,7 @@ struct PlannedValidations {
   std::uint64_t count = 0;
   double scoring = 0.0;     ///< per validation, extrapolated from four batches
   double decoding = 0.0;    ///< per validation, extrapolated from one batch
-  std::size_t decoded = 0;  ///< sequences decoded in a validation
+  std::size_t decoded = 0;  ///< number of sequences decoded in a validation
 
   double total() const { return (scoring + decoding) * static_cast<double>(count); }
 };
@@ -117,7 +117,7 @@ struct RunPlan {
 struct PlanOptions {
   double seconds = 3.0;  ///< approximate time for measuring steps, and for each number of threads
   TimeLimit::Clock::time_point started;  ///< start of the process
-  std::size_t processes = 1;             ///< processes of the run
+  std::size_t processes = 1;             ///< number of processes of the run
 };
 
 /// Measures steps, thread counts, a validation and a save of a run that has not begun. Runs in this

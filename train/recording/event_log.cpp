@@ -27,7 +27,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t max_line_length = std::size_t{16} << 20U;  // bytes
+constexpr std::size_t max_line_length = std::size_t{16} << 20U;  // in bytes
 
 /// Step and name of an event.
 struct EventHead {

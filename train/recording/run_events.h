@@ -70,9 +70,9 @@ std::optional<DigestComparison> compare_digests(const DigestTable& a, const Dige
 
 /// The size of the training set, and the model's accuracy on a sample of it.
 struct TrainingRecord {
-  std::uint64_t examples = 0;  ///< examples per epoch
-  std::uint64_t tokens = 0;    ///< tokens per epoch; 0 for images
-  std::uint64_t epochs = 0;    ///< epochs completed before the validation
+  std::uint64_t examples = 0;  ///< number of examples per epoch
+  std::uint64_t tokens = 0;    ///< number of tokens per epoch; 0 for images
+  std::uint64_t epochs = 0;    ///< number of epochs completed before the validation
   SampleAccuracy sample{};     ///< accuracy with the validated weights
 
   friend bool operator==(const TrainingRecord&, const TrainingRecord&) = default;
@@ -86,8 +86,8 @@ struct ValidationRecord {
   std::uint64_t step = 0;                    ///< step of the validation
   std::uint64_t resident_bytes = 0;          ///< resident memory of the process; 0 if unknown
   std::vector<ShownExample> samples{};       ///< see train.samples
-  std::vector<BlockRecord> blocks{};         ///< in the order of the parameters
-  std::optional<TrainingRecord> training{};  ///< absent without training examples to score
+  std::vector<BlockRecord> blocks{};         ///< blocks in the order of the parameters
+  std::optional<TrainingRecord> training{};  ///< nullopt without training examples to score
 };
 
 /// The members of the event.
@@ -95,7 +95,7 @@ nlohmann::ordered_json to_json(const ValidationRecord& record);
 
 /// The validation records of an events.jsonl.
 struct ValidationRecords {
-  std::vector<ValidationRecord> records{};  ///< in ascending order of steps
+  std::vector<ValidationRecord> records{};  ///< records in ascending order of steps
   std::size_t ignored_lines = 0;            ///< number of lines from the first invalid line on
 };
 

@@ -128,7 +128,7 @@ Message event_now() {
 /// The step of an event written by this program: its second field, after the time. 0 if the event
 /// has no step.
 std::uint64_t event_step(std::string_view event) {
-  constexpr std::size_t begin = 9;  // offset after the time
+  constexpr std::size_t begin = 9;  // offset of the field after the time
   std::uint64_t step = 0;
   if (event.size() <= begin || event[begin] != 2 << 3) return 0;
   for (std::size_t i = begin + 1, shift = 0; i < event.size() && shift < 64; ++i, shift += 7) {

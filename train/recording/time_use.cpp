@@ -66,7 +66,7 @@ TimeRecorder::TimeRecorder() : started_text_(utc_now()) {}
 
 void TimeRecorder::add(EventLog& log, std::uint64_t step, const TimeUse& use) {
   last_event_ = Clock::now();
-  Json own, others;  // null if unknown
+  Json own, others;  // processor times; null if unknown
   const auto now = read_processor_time();
   if (now && processor_before_) {
     const double own_seconds = now->own - processor_before_->own;

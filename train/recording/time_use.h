@@ -114,7 +114,7 @@ struct ProcessTime {
   std::optional<double> processor_seconds{}, other_seconds{};
   std::size_t threads = 0, cores = 0;
   std::uint64_t positions = 0, padding = 0;
-  std::array<double, time_part_names.size()> parts{};  ///< seconds
+  std::array<double, time_part_names.size()> parts{};  ///< seconds of each part
 
   double part(TimePart part) const { return parts[static_cast<std::size_t>(part)]; }
 };

@@ -57,7 +57,7 @@ struct BlockWeights {
   std::string path;                   ///< block_path() of the parameters, "encoder.layers.0"
   WeightStatistics matrices;          ///< statistics of parameters with two or more axes, or of all
                                       ///< parameters if the block has no such parameter
-  std::vector<Parameter> parameters;  ///< in the order of the model
+  std::vector<Parameter> parameters;  ///< parameters in the order of the model
 };
 
 /// Groups the parameters of a model by block, in the order of the model.

@@ -79,7 +79,7 @@ class StepRecorder : public TapeObserver {
   AttentionTracer tracer_;
   std::size_t num_attentions_ = 0;                           // number of attention steps so far
   std::unordered_map<const void*, std::string> parameters_;  // names by tensor identity
-  std::unordered_map<const GradientSlot*, std::size_t> indices_;  // steps by output
+  std::unordered_map<const GradientSlot*, std::size_t> indices_;  // step indices by output
   std::optional<std::size_t> logits_step_;
 };
 

@@ -10,8 +10,8 @@ namespace tapestry {
 
 /// A quantity over the steps of a run.
 struct Curve {
-  std::vector<std::uint64_t> steps;  ///< in ascending order
-  std::vector<double> values;        ///< one for each step; may be NaN or infinite
+  std::vector<std::uint64_t> steps;  ///< steps in ascending order
+  std::vector<double> values;        ///< one value for each step; may be NaN or infinite
 };
 
 /// Reduces a curve to about `max_points` points that look the same when drawn. Divides the curve

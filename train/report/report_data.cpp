@@ -44,8 +44,8 @@ using Json = nlohmann::ordered_json;
 
 /// The data of a run as JSON, and the config and history that comparisons with other runs need.
 struct ReportData::Run {
-  std::string path;  ///< as the user gave it, escaped
-  std::string name;  ///< the last component of the path
+  std::string path;  ///< path as the user specified it, escaped
+  std::string name;  ///< last component of the path
   std::optional<Config> config;
   RunHistory history;
   std::vector<std::string> notes;

@@ -37,8 +37,8 @@ inline constexpr std::size_t max_records = 60;
 
 /// Contents of the files of a run directory other than checkpoints.
 struct RunHistory {
-  std::vector<NamedCurve> curves;         ///< only curves that have values
-  std::vector<ProcessTime> processes;     ///< in the order of their start
+  std::vector<NamedCurve> curves;         ///< curves that have values
+  std::vector<ProcessTime> processes;     ///< processes in the order of their start
   std::vector<ValidationRecord> records;  ///< evenly spaced if there are more than `max_records`,
                                           ///< including the last
   std::vector<LogLine> log;               ///< without progress, validations and their samples

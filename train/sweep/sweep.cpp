@@ -442,7 +442,7 @@ class SweepRunner {
   RunSignals signals_;
   std::vector<Run> runs_;
   const TrainOptions options_;  ///< options of the first run
-  int stopped_ = 0;             ///< the exit code if the sweep was stopped
+  int stopped_ = 0;             ///< exit code if the sweep was stopped
   int print_error_ = 0;         ///< errno of the first line that could not be printed
 };
 

@@ -23,7 +23,7 @@ constexpr double no_quota = std::numeric_limits<double>::infinity();
 std::string read_all(const std::filesystem::path& path) try {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
-} catch (const std::ios_base::failure&) {  // may be thrown with any exception mask
+} catch (const std::ios_base::failure&) {  // a stream may throw this with any exception mask
   return "";
 }
 

@@ -298,7 +298,7 @@ class Interview {
     set("schedule.warmup_steps", "5%");
   }
 
-  fs::path path_, folder_;  ///< the config and its folder
+  fs::path path_, folder_;  ///< paths of the config and its folder
   std::istream& answers_;
   std::ostream& questions_;
   Values values_{};

@@ -32,7 +32,7 @@ class LanguageModelAnswers : public TaskAnswers {
     std::vector<std::int32_t> ids = codec.encode_target(text);
     if (ids.empty()) return {};
     if (!codec.multiple_lines()) ids.insert(ids.begin(), bos_id);
-    ids.push_back(eos_id);  // only used as a label
+    ids.push_back(eos_id);  // used only as a label
     return {.target = std::move(ids)};
   }
 

@@ -28,7 +28,7 @@ struct TrainedModel {
   TextCodec codec;               ///< between text and ids
   std::unique_ptr<Model> model;  ///< never null
   DataIdentity data;             ///< identity of the training data
-  std::uint64_t step;            ///< steps of training
+  std::uint64_t step;            ///< number of training steps
 };
 
 /// The maximum length of a model's input in tokens, and the config key that sets it.
@@ -39,9 +39,9 @@ struct TokenLimit {
 
 /// A command that reads lines of standard input and prints one answer line for each line.
 struct LineCommand {
-  const char* name;      ///< `tapestry NAME RUN`
-  const char* purpose;   ///< help in one line
-  const char* footer;    ///< more help; may be empty
+  const char* name;      ///< name of the command, as in `tapestry NAME RUN`
+  const char* purpose;   ///< help text of one line
+  const char* footer;    ///< additional help text; may be empty
   bool ranks = false;    ///< whether tasks have top_answers(), for the option --top
   bool decodes = false;  ///< whether tasks use the config section decoding, for options
   const char* memory_hint =

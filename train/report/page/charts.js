@@ -233,7 +233,7 @@ class Chart {
 
   /** Shows the values nearest to a step; null hides them. */
   show(step) {
-    if (!this.overlay) return;  // not drawn yet
+    if (!this.overlay) return;  // the chart is not drawn yet
     const shown = step == null ? [] : this.shown().filter((s) => s.raw.length);
     const found = shown.map((s) => ({s, near: nearest(s.raw, step)}));
     this.overlay.replaceChildren();

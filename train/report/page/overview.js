@@ -194,7 +194,7 @@ const settingText = (i) => settingKeys.map(({key, values}) => `${key}=${values[i
 function findSettings() {
   const byText = new Map();
   runs.forEach((_, i) => {
-    const text = data.differences.length ? settingText(i) : i;  // configs may be unknown
+    const text = data.differences.length ? settingText(i) : i;  // the configs may be unknown
     byText.set(text, [...(byText.get(text) ?? []), i]);
   });
   return [...byText.values()].map((indices) => {
@@ -349,7 +349,7 @@ function scoreGrid(settings, best, [title, format]) {
   const cell = (row, column) => {
     const mean = byValue.get(keyOf(row, column))?.mean;
     if (mean == null) return el('td', {}, '-');
-    const share = (mean - worst) / (best - worst) || 0;  // 0 / 0 for equal scores
+    const share = (mean - worst) / (best - worst) || 0;  // 0 if all scores are equal
     const strength = Math.round(100 * share);
     const style = `background:color-mix(in srgb, var(--bar) ${strength}%, transparent)`;
     return el('td', {style}, el(mean === best ? 'strong' : 'span', {}, format(mean)));
