@@ -112,7 +112,7 @@ constexpr std::array<TimeUnit, 4> time_units{{{'d', 86400, {"d", "day", "days"}}
                                               {'s', 1, {"s", "sec", "secs", "second", "seconds"}}}};
 constexpr std::int64_t max_duration = 10'000 * time_units[0].seconds;
 
-/// Removes a number and its unit letter from the front of `text` and returns their time in seconds.
+/// Removes a number and its unit letter from the front of `text` and returns the time in seconds.
 /// Removes the unit and all larger units from `units`, so that each unit occurs at most once, in
 /// descending order.
 std::optional<std::int64_t> take_time(std::string_view& text, std::span<const TimeUnit>& units) {

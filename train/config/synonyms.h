@@ -20,7 +20,7 @@ struct Synonyms {
 /// first.
 const std::vector<Synonyms>& all_synonyms();
 
-/// The paths of the keys with this synonym, the most likely first. Folds `name` like
+/// The paths of the keys with this synonym, the most likely first. Normalizes `name` like
 /// keys_meant_by().
 std::vector<std::string> paths_of_synonym(std::string_view name);
 

@@ -112,10 +112,10 @@ class BatchSearch {
     return tokens;
   }
 
-  /// Advances all searches, which are independent, on all threads. Returns the old row of each new
-  /// row.
+  /// Advances all searches on all threads, since the searches are independent. Returns the old row
+  /// of each new row.
   std::vector<std::size_t> advance(const Tensor& logits) {
-    // At least beam_size of these tokens are not <pad>, <bos> or <eos>.
+    // Of these beam_size + 3 tokens, at least beam_size are not <pad>, <bos> or <eos>.
     const NextLogits next(logits, options_.sampling ? 0 : options_.beam_size + 3);
     std::vector<std::vector<std::size_t>> parents(searches_.size());
     kernels::parallel_for(searches_.size(), [&](std::size_t i) {

@@ -25,7 +25,7 @@ struct SearchOptions {
   /// p(Y | X) / ((5 + |Y|) / 6)^alpha, where |Y| includes <eos>, even for outputs that are cut and
   /// have no <eos>. With 0, they are ordered by log p(Y | X).
   double length_penalty = 0.0;
-  /// Minimum number of tokens in an output; <eos> is excluded until it is reached. At most
+  /// Minimum number of tokens in an output; <eos> is excluded until the minimum is reached. At most
   /// max_length, unless max_length is 0. An output may be shorter if it is cut at the maximum
   /// length for its source or the network.
   std::size_t min_length = 0;

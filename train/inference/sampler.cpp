@@ -157,7 +157,7 @@ std::int32_t draw_token(const std::vector<double>& scores, const SamplingOptions
   left -= weight(token);
   for (std::size_t rank = 1; rank < candidates.count && left >= 0.0; ++rank) {
     const std::size_t next = ranking.id(rank);
-    // `left` may be a rounding error: a token of probability 0 must not be drawn.
+    // `left` may be a rounding error: a token with probability 0 must not be drawn.
     if (weight(next) == 0.0) break;
     token = next;
     left -= weight(token);

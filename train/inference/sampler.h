@@ -45,10 +45,10 @@ std::int32_t draw_token(const std::vector<double>& scores, const SamplingOptions
 void penalize_repetition(std::vector<double>& scores, std::span<const std::int32_t> occurred,
                          double penalty);
 
-/// Continues `prompt`, which must not be empty, by `count` tokens and passes each to `take` when it
-/// has been sampled. The model reads as many of the last tokens as the options and its positions
-/// allow. Token i depends only on the seed, i and the preceding tokens. Special symbols are never
-/// sampled. Throws NumericError if logits are NaN or infinite.
+/// Continues `prompt`, which must not be empty, by `count` tokens and passes each token to `take`
+/// when it has been sampled. The model reads as many of the last tokens as the options and its
+/// positions allow. Token i depends only on the seed, i and the preceding tokens. Special symbols
+/// are never sampled. Throws NumericError if logits are NaN or infinite.
 ///
 /// network    its logits at a position predict the next target token
 /// positions  the maximum number of tokens that the network reads

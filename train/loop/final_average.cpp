@@ -107,8 +107,8 @@ void write_final_average(const RunDirectory& directory, const Config& config, co
   double value = std::numeric_limits<double>::infinity();
   std::string report;
   if (!corpus.validation.empty()) {
-    // The config of the checkpoints makes the scores comparable: `config` may have a different
-    // best_metric.
+    // Uses the config of the checkpoints, so that the scores are comparable: `config` may have a
+    // different best_metric.
     const Config of_checkpoints = saved_config(average);
     const std::string& metric = of_checkpoints.train.best_metric;
     const Scores scores = validate(average, of_checkpoints, corpus);

@@ -27,7 +27,7 @@ bool has_unwanted_average(const RunDirectory& directory, const Config& config, s
 /// of `config`. Checkpoints that were not saved, were not kept or cannot be used are left out with
 /// a warning.
 ///
-/// step    of the newest checkpoint of the run, its last step
+/// step    step of the newest checkpoint, which is the last step of the run
 /// throws  OutputError if the average cannot be written; kernels::Cancelled.
 void write_final_average(const RunDirectory& directory, const Config& config, const Corpus& corpus,
                          std::uint64_t step, Progress& progress);

@@ -42,7 +42,8 @@ namespace {
 /// processes read it.
 template <class Load>
 auto load_with_cache(DataOptions& data, ProcessGroup& group, const Load& load) {
-  // If only some processes need a cache, their files have different sizes, which is rejected later.
+  // If only some processes need a cache, the files of the processes have different sizes and are
+  // rejected later.
   if (!group.any_process(uses_cache(data)) || group.size() == 1) return load();
   decltype(load()) loaded;
   group.on_rank_0([&] { loaded = load(); });
@@ -217,8 +218,8 @@ NewestCheckpoint newest_checkpoint(const RunDirectory& directory, ProcessGroup& 
   return newest;
 }
 
-/// Rejects processes whose plan differs from rank 0's: each process decides by its plan whether
-/// steps are left to train.
+/// Rejects processes whose plan differs from the plan of rank 0: each process decides by its plan
+/// whether steps are left to train.
 void require_same_plan(ProcessGroup& group, const ResumePlan& plan) {
   group.require_equal(
       "checkpoint to resume",

@@ -92,8 +92,8 @@ std::vector<BatchBound> largest_bounds(const Corpus& corpus, const Config& confi
 }
 
 /// The indices of `count` examples for the largest batch of examples with at most `max_tokens` on
-/// each side: an example with the longest source, one with the longest target, and the examples
-/// with the most tokens; if `count` is 1, only the example with the most tokens.
+/// each side: an example with the longest source, an example with the longest target, and the
+/// examples with the most tokens; if `count` is 1, only the example with the most tokens.
 std::vector<std::size_t> longest_examples(const Examples& examples, std::size_t count,
                                           std::size_t max_tokens, const RowLayout& layout) {
   std::vector<std::size_t> order(examples.size());

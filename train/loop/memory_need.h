@@ -57,9 +57,10 @@ Batch largest_batch(const Examples& examples, std::size_t batch_size, const Batc
 /// regularization, each example has the longest of its segmentations in eight epochs.
 std::vector<Batch> largest_batches(const Corpus& corpus, const Config& config);
 
-/// Runs forward and backward on a batch with dropout, so that the memory pool, the threads and BLAS
-/// allocate the memory of a step of this size. Parameters and counters do not change; gradients are
-/// cleared. Returns the pool's peak bytes in use, minus its bytes in use before the call.
+/// Runs the forward and backward pass of a batch with dropout, so that the memory pool, the threads
+/// and BLAS allocate the memory of a step of this size. Parameters and counters do not change;
+/// gradients are cleared. Returns the pool's peak bytes in use, minus its bytes in use before the
+/// call.
 ///
 /// throws  kernels::OutOfMemory
 std::uint64_t warm_up(const Model& model, const Batch& batch, const Config& config);
@@ -82,7 +83,7 @@ struct MemoryShortage {
   std::string hint;   ///< "try a smaller train.batch_size ..."
 };
 
-/// The shortage if more memory is needed than is free; else nullopt.
+/// The shortage if more memory is needed than is free; otherwise nullopt.
 std::optional<MemoryShortage> find_memory_shortage(const MemoryNeed& need,
                                                    const AvailableMemory& available,
                                                    const Config& config);

@@ -38,7 +38,7 @@ void reject_copied_config(const std::string& path, const std::vector<std::string
                 "the copy"}});
 }
 
-/// Rejects paths that a checkpoint cannot store. They include the folder of the config file.
+/// Rejects paths that a checkpoint cannot store. The paths include the folder of the config file.
 void require_storable_paths(const std::string& file, const Config& config) {
   for (const Field& field : fields_of(config)) {
     if (!field.domain.is_path()) continue;

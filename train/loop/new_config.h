@@ -8,8 +8,8 @@
 #include "data/corpus.h"
 #include "train/config/config.h"
 
-/// Reads the config of a new run, and checks what depends on its data or on the number of
-/// processes.
+/// Reads the config of a new run, and checks the settings that depend on its data or on the number
+/// of processes.
 namespace tapestry {
 
 /// Reads the config of a new run, and applies its process settings to this process.

@@ -40,8 +40,8 @@ using BatchLoss = std::function<Tensor(const Batch& batch, std::size_t index)>;
 
 /// The origin of a non-finite loss or gradient.
 struct NonFiniteOrigin {
-  /// Layer, operation, position and value ranges of the first operation with such a value; empty if
-  /// every operation is finite and only the sum of gradients overflows.
+  /// Layer, operation, position and value ranges of the first operation with a non-finite value;
+  /// empty if every operation is finite and only the sum of gradients overflows.
   std::string operation;
   std::vector<std::size_t> examples;  ///< indices of training examples, in ascending order
   bool by_themselves = false;  ///< whether each example causes it; else `examples` is the batch
@@ -66,8 +66,8 @@ std::string to_text(const NonFiniteOrigin& origin, const Examples& examples, con
 
 /// "head.weight has a value that is not finite", for the first non-finite tensor of the parameters,
 /// buffers or optimizer state; nullopt if all are finite. An update can overflow even if loss and
-/// gradient are finite. All processes of a group call this, since each has the optimizer state of
-/// one shard; all get the same result.
+/// gradient are finite. All processes of a group must call this function, since each process has
+/// the optimizer state of one shard. All processes get the same result.
 std::optional<std::string> find_non_finite_state(const Parameters& parameters,
                                                  const Optimizer& optimizer,
                                                  ProcessGroup& group = single_process());

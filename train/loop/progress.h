@@ -67,10 +67,10 @@ class Progress {
   /// runs without other output.
   void warn_on_standard_error() { warns_ = true; }
 
-  /// The errno of the first failed write to `out`; 0 if all succeeded.
+  /// The errno of the first failed write to `out`; 0 if all writes succeeded.
   int output_error() const { return output_error_; }
 
-  /// Starts the clock of speeds and of the time left.
+  /// Starts the clock for speeds and for the time left.
   void start_timing();
 
   /// Reports the start of training.

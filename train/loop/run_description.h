@@ -16,7 +16,7 @@ namespace tapestry {
 std::vector<std::string> describe_run(StepComputer& computer, const std::string& run_dir,
                                       std::size_t processes);
 
-/// Steps of a run that a schedule makes useless, and the change that avoids them.
+/// Steps of a run that are useless because of its schedule, and a change that avoids such steps.
 struct RateProblem {
   std::string found;   ///< "the learning rate is 0 from step 8 to 12"
   std::string change;  ///< "raise schedule.decay_steps or schedule.min_learning_rate"

@@ -60,7 +60,7 @@ class RunRecorder {
   void drop_later_steps();
 
  private:
-  /// The open files, and the weights that are watched for them.
+  /// The open files, and the weights that are observed for the records.
   struct Files {
     Files(const std::filesystem::path& folder, const RunParts& run, std::uint64_t last_validation);
     std::optional<std::string> problem() const;

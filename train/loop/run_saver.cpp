@@ -181,7 +181,7 @@ void RunSaver::finish() {
   progress_.exclude(Clock::now() - started);
 }
 
-/// Waits until the save is written, and returns whether it is. Counts a failure.
+/// Waits until the save ends, and returns whether it has succeeded. Counts a failure.
 bool RunSaver::end_writing(const Save& save) try {
   if (!save.is_copied) throw std::bad_alloc();
   writer_.finish();

@@ -232,7 +232,7 @@ void StepComputer::compute(RunStep& step, const BatchObservers& observers) {
   step.clip_factor = clip_factor(step.gradient_norm, config_.train.clip_norm);
 }
 
-/// Runs forward and backward of a batch and adds its gradients to the sum.
+/// Runs the forward and backward pass of a batch and adds its gradients to the sum.
 Loss StepComputer::compute_batch(RunStep& step, std::size_t index, const BatchObservers& observers,
                                  GradientSum& gradients) {
   AnomalyDetector detector;

@@ -75,7 +75,7 @@ void require_same_run(const LoadedRun& run, const StepComputer& computer, Proces
       "state", [&] { return computer.state_text(); }, ExitCode::checkpoint);
 }
 
-/// Writes the complete config of the run, after its id. throws OutputError.
+/// Writes the id of the run and its complete config. throws OutputError.
 void write_config(const RunDirectory& directory, Config config, const std::string& run_id) {
   // A renamed run directory may have a name that a config cannot contain.
   config.train.run_dir = escaped(config.train.run_dir);

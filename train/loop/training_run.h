@@ -33,7 +33,7 @@ struct RunOptions {
   bool quiet = false;                  ///< print only warnings and errors, on standard error
   bool json = false;                   ///< print one JSON object per line
   std::uint64_t until = 0;             ///< save and stop after this step; 0: train.steps
-  /// Start of the process: train.max_time counts from here.
+  /// Start of the process: train.max_time counts from this time.
   std::chrono::steady_clock::time_point started = std::chrono::steady_clock::now();
 };
 
@@ -48,7 +48,7 @@ struct RunOptions {
 /// throws   ConfigError if the config is wrong, or if the run directory has a run or other files;
 ///          DataError, CheckpointError, MemoryError, OutputError, NumericError.
 int start_run(const RunOptions& options, ProcessGroup& group = single_process());
-/// Starts a run of a config in memory; `options.config` only names it in messages.
+/// Starts a run of a config in memory; `options.config` is only the name of the config in messages.
 int start_run(Config config, const RunOptions& options, ProcessGroup& group = single_process());
 
 /// Resumes a run from its newest usable checkpoint. Returns the exit code, see start_run(); 0 if

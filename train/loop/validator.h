@@ -24,8 +24,7 @@ std::size_t training_sample_size(const Config& config, const Corpus& corpus);
 SampleOptions training_sample(const Config& config, const Corpus& corpus);
 
 /// Scores the validation set of a run that is being trained, with the averages of the weights if
-/// there are any (train.ema_decay), and reports the scores. The processes of a group divide the
-/// set.
+/// they exist (train.ema_decay), and reports the scores. The processes of a group divide the set.
 class Validator {
  public:
   /// All arguments, and what `run` refers to, must outlive the object.

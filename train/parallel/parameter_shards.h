@@ -45,8 +45,8 @@ class ShardLayout {
     std::size_t size() const { return end - begin; }
   };
 
-  /// bucket_bytes  minimum size of a bucket. Buckets consist of whole parameters and of at least a
-  ///               piece per process, so they may be larger
+  /// bucket_bytes  minimum size of a bucket. Buckets consist of whole parameters and of at least
+  ///               one piece per process, so they may be larger than this size
   ShardLayout(const Parameters& parameters, std::size_t processes, std::size_t bucket_bytes);
 
   /// The buckets in reverse order of the parameters: in most models, backward completes the

@@ -51,8 +51,8 @@ class Transport {
 // on machines without MPI.
 
 /// Connects this process with the other processes that the launcher started. The caller owns the
-/// transport; its destructor waits until the other processes destroy theirs. Until then, a watchdog
-/// ends all processes if a process does not answer for `limit`.
+/// transport; its destructor waits until the other processes destroy their transports. Until then,
+/// a watchdog ends all processes if a process does not answer for `limit`.
 using JoinProcesses = Transport*(std::chrono::seconds limit);
 
 /// The symbol of the plugin's function of type JoinProcesses.

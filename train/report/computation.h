@@ -49,8 +49,8 @@ struct ComputationTrace {
 };
 
 /// Runs a forward and a backward pass in inference mode, without dropout and label smoothing, and
-/// records each operation. The logits are the input of the last cross entropy; a loss without cross
-/// entropy gets separately computed logits. Overwrites the gradients of model.parameters.
+/// records each operation. The logits are the input of the last cross entropy; for a loss without
+/// cross entropy, the logits are computed separately. Overwrites the gradients of model.parameters.
 ///
 /// labels  (rows, labels per row); positions with no_label are ignored
 /// throws  ValueError if no position has a label.

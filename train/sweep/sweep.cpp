@@ -61,8 +61,8 @@ struct StopAtEnd {
   }
 };
 
-/// The runs of a sweep in their initial state. Names such as run-01 have as many digits as the last
-/// run needs.
+/// The runs of a sweep in their initial state. Names such as run-01 have as many digits as the
+/// number of the last run.
 std::vector<Run> make_runs(const Sweep& sweep) {
   const std::size_t digits = std::max<std::size_t>(2, fmt::to_string(sweep.runs.size()).size());
   const std::vector<SweepAxis>& axes = sweep.overrides.axes;

@@ -35,8 +35,8 @@ void prepare_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(stream, F_GETFD) >= 0) continue;
     // The wrong access mode makes reads and writes fail, as they would on a closed stream. open()
-    // returns the lowest free descriptor, which is this stream's, since all lower descriptors are
-    // open.
+    // returns the lowest free descriptor. This is the descriptor of the stream, since all lower
+    // descriptors are open.
     ::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
 }

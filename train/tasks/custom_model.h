@@ -20,8 +20,8 @@ struct CustomModelOptions {
   std::vector<CustomKey> custom_keys{};  ///< keys of the network, for Config::custom_value()
   /// The built-in keys that the network reads from Config::model, such as "model.d_model". Other
   /// keys of the model section are then rejected in a config unless they have the default, and
-  /// rules about them, such as that d_model is a multiple of num_heads, do not apply. If nullopt,
-  /// uses the keys of `like`. model.kind and model.max_length are always used.
+  /// rules about these keys, such as the rule that d_model is a multiple of num_heads, do not
+  /// apply. If nullopt, uses the keys of `like`. model.kind and model.max_length are always used.
   std::optional<std::vector<std::string>> model_keys{};
   /// Creates the network with its parameters in the scope; must not be empty. Its logits have
   /// NetworkSizes::target values for each label.

@@ -9,8 +9,8 @@
 
 namespace tapestry {
 
-/// Describes classes as "3 classes: cat, dog, fox". The names reveal a heading that was read as an
-/// example.
+/// Describes classes as "3 classes: cat, dog, fox". The names show the user if a heading was read
+/// as an example.
 std::string describe_classes(const Corpus& corpus);
 
 /// Formats scores as "loss 0.1234  accuracy 96.10 %".

@@ -57,7 +57,7 @@ bool is_span_label(std::string_view label) {
   return label == "O" || (prefixed && std::string_view("BIES").find(label[0]) != label.npos);
 }
 
-/// Whether all labels are BIO or BIOES labels, as opposed to, for example, parts of speech.
+/// Whether all labels are BIO or BIOES labels, and not, for example, parts of speech.
 bool mark_spans(const Vocabulary& labels) {
   for (std::size_t id = first_word_id; id < labels.size(); ++id) {
     if (!is_span_label(labels.token(static_cast<std::int32_t>(id)))) return false;

@@ -75,8 +75,8 @@ class TaskAnswers {
   ///
   /// throws  DataError if the text is not valid UTF-8; std::logic_error by default.
   virtual Example read_text(std::string_view text, const TextCodec& codec) const;
-  /// The number of the model's positions, or of tokens in a training window if it is smaller, since
-  /// later positions are not trained.
+  /// The number of the model's positions, or the number of tokens in a training window if it is
+  /// smaller, since later positions are not trained.
   virtual TokenLimit token_limit(const Config& config) const;
   /// Encodes a line as an example. Returns nullopt if the answer to the line is an empty line.
   /// `number` is the line number, from 1, and `place` names the line in messages.
@@ -178,7 +178,7 @@ struct TaskTraits {
 /// A value of `model.kind`. A task defines the supported data sources, the conversion of examples
 /// to batches, the network and its loss (Network::loss), the scores, and the answers to text
 /// (TaskAnswers). All code that is specific to a task is in its file; the rest of the program uses
-/// these two interfaces.
+/// Task and TaskAnswers.
 ///
 /// To add a task: derive from this class in train/tasks/NAME.cpp, and add it to the list in
 /// train/tasks/all_tasks.cpp; outside this library, add it to ProgramOptions::tasks. A model that

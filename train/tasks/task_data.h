@@ -34,9 +34,9 @@ EvaluationSet validation_set(const Corpus& corpus, const TextCodec& codec, WorkS
 /// The test set, see validation_set().
 EvaluationSet test_set(const Corpus& corpus, const TextCodec& codec);
 
-/// Whether batches have sentences of similar or of mixed length. Batch norm needs mixed lengths:
-/// its moments estimate the moments of the training set only if every batch is a random sample.
-/// With batches sorted by length, configs/reverse.yaml reached 30 % instead of 100 %.
+/// Whether batches have sentences of similar length or of mixed length. Batch norm needs mixed
+/// lengths: its moments estimate the moments of the training set only if every batch is a random
+/// sample. With batches sorted by length, configs/reverse.yaml reached 30 % instead of 100 %.
 BatchLengths batch_lengths(const Config& config);
 
 /// The order of the training examples of a run, in batches of train.batch_size or

@@ -30,7 +30,7 @@ namespace {
 
 // ---- Data
 
-/// Reports an error if sentences of `tokens` tokens, the value of data.`key`, need more positions
+/// Reports an error if sentences with `tokens` tokens, the value of data.`key`, need more positions
 /// than the model has.
 void require_positions(const Config& config, const ConfigCheck& check, const std::string& key,
                        std::size_t tokens) {
@@ -158,8 +158,8 @@ std::vector<Sentence> translate(const Model& model, const Config& config,
   return outputs;
 }
 
-// With data.lowercase outputs are in lower case, so the metrics ignore case, as their signatures
-// say.
+// With data.lowercase, outputs are in lower case. The metrics therefore ignore case, and their
+// signatures state this.
 
 Bleu make_bleu(const Config& config) {
   return Bleu({.tokenizer = config.train.bleu_tokenizer, .lowercase = config.data.words.lowercase});
