@@ -238,7 +238,7 @@ YAML::Node YamlText::parse(const std::string& text) {
   std::size_t line = 0;
   try {
     if (const auto second = second_document(lines_)) {
-      errors_.add(place(*second, 0), "found a second document, expected one",
+      errors_.add(place(*second, 0), "found a second document, expected one document",
                   "keep each config in a separate file");
     }
     return YAML::Load(text);

@@ -91,7 +91,7 @@ void require_work_for_all(std::size_t processes, const Config& config) {
   if (config.train.accumulate >= processes) return;
   throw ConfigError(
       {{.place = {.file = "train.accumulate"},
-        .message = fmt::format("found {}, expected at least {}, the number of processes: they "
+        .message = fmt::format("found {}, expected at least {}, the number of processes, which "
                                "divide the batches of a step",
                                config.train.accumulate, processes),
         .hint = fmt::format("start fewer processes, or set train.accumulate={0} and divide "

@@ -127,7 +127,7 @@ bool RunSaver::copy_state() try {
                                       kept_checkpoints(run_.state, run_.config.train),
                                       collect_arrays(run_)});
   return true;
-} catch (const std::bad_alloc&) {  // finish() reports it
+} catch (const std::bad_alloc&) {  // finish() reports the failure
   return false;
 }
 

@@ -163,9 +163,10 @@ void prepare_memory(const Trainer& trainer, const Corpus& corpus, const Availabl
   }
   announce_long_step(max_time, config, progress);
   if (const std::size_t threads = kernels::threads_at_work(); threads < kernels::num_threads()) {
-    progress.message(fmt::format(
-        "warning: threads: {} instead of {}, no more could be started (ulimit -u, ulimit -v)",
-        threads, kernels::num_threads()));
+    progress.message(
+        fmt::format("warning: threads: {} instead of {}, no more threads could be started (ulimit "
+                    "-u, ulimit -v)",
+                    threads, kernels::num_threads()));
   }
 }
 

@@ -60,7 +60,7 @@ void add_batches(const RunPlan& plan, std::vector<Limit>& limits) {
   const double waiting = plan.step.preparation / std::max(plan.step.median, 1e-9);
   if (waiting >= max_waiting) {
     limits.push_back(
-        {.what = fmt::format("steps wait for their batches for {} of their time", percent(waiting)),
+        {.what = fmt::format("steps spend {} of their time waiting for batches", percent(waiting)),
          .change = ""});
   }
 }

@@ -86,7 +86,7 @@ Config check_configs(const Sweep& sweep, const std::vector<Run>& runs) {
   for (const Run& run : runs) {
     const TrainOptions train = load_config(sweep.config, run.overrides).train;
     if (train.best_metric != first.train.best_metric) {
-      throw UsageError("train.best_metric: found several values, expected one for all runs",
+      throw UsageError("train.best_metric: found several values, expected one value for all runs",
                        "runs are compared by it");
     }
     if (sweep.halving > 0 && (train.steps != first.train.steps || train.epochs != 0)) {

@@ -106,7 +106,7 @@ void report_short_file(int signal, siginfo_t* info, void* /*context*/) {
   print(
       "tapestry: error: train.examples, the cache of the training data: found a shorter file than "
       "at the start, expected a file that does not change\n"
-      "hint: resume the run, which makes the cache again\n");
+      "hint: resume the run to make the cache again\n");
   std::_Exit(static_cast<int>(ExitCode::data));
 }
 

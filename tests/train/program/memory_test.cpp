@@ -241,15 +241,16 @@ TEST_CASE("training reports threads that cannot be started and continues with th
     if (!stacks.is_set()) return;
     const Outcome outcome = run_in(1000, work, "train tiny.yaml train.threads=8");
     CHECK(outcome.code == 0);
-    test::check_words(outcome.out,
-                      {"\nwarning: threads: 1 instead of 8, no more could be started (ulimit -u",
-                       "\nwarning: training waits while checkpoints are written, since no "
-                       "background thread could be started"});
+    test::check_words(
+        outcome.out,
+        {"\nwarning: threads: 1 instead of 8, no more threads could be started (ulimit -u",
+         "\nwarning: training waits while checkpoints are written, since no "
+         "background thread could be started"});
   }
   CHECK(work.read(last) == reference.read(last));
   const std::string many = work.out("train tiny.yaml --fresh train.threads=1024");
   CHECK(contains(many, "; threads: 1024; "));
-  CHECK_FALSE(contains(many, "no more could be started"));
+  CHECK_FALSE(contains(many, "no more threads could be started"));
   CHECK(work.read(last) == reference.read(last));
 }
 
