@@ -50,7 +50,7 @@ void require_storable_paths(const std::string& file, const Config& config) {
                               "{}: found {} in the path {}, expected UTF-8 text without control "
                               "characters, since checkpoints store the path",
                               field.path(), bad->name, escaped(path)),
-                          .hint = "rename the file, or the folder that it is in"}});
+                          .hint = "rename the file or its folder"}});
     });
   }
 }
@@ -105,7 +105,7 @@ void require_validation_for_patience(const Config& config, const Corpus& corpus)
       {{.place = {.file = "train.patience"},
         .message = fmt::format("found {}, expected 0: it has no effect without validation {}",
                                config.train.patience, find_task(config).words(config).examples),
-        .hint = "name a validation set or its size in the section data, or leave the key out"}});
+        .hint = "name a validation set or its size in the section data, or remove the key"}});
 }
 
 }  // namespace tapestry

@@ -161,8 +161,9 @@ std::string to_text(const NonFiniteOrigin& origin, const Examples& examples, con
       "{}\n{}\n",
       origin.operation.empty() ? "every operation is finite, the sum of gradients overflows"
                                : origin.operation,
-      origin.by_themselves ? fmt::format("Each of these {} causes it by itself:", noun)
-                           : fmt::format("The batch has these {}; no single one causes it:", noun));
+      origin.by_themselves
+          ? fmt::format("Each of these {} causes it by itself:", noun)
+          : fmt::format("The batch has these {}; none of these causes it by itself:", noun));
   for (const std::size_t i : origin.examples) {
     text += fmt::format("training {} {}\n{}", singular(noun), i + 1,
                         describe(examples[i], task, codec));

@@ -264,7 +264,7 @@ Loss StepComputer::batch_loss(const RunStep& step, const Batch& batch, std::size
 
 void StepComputer::require_next(const RunStep& step) const {
   if (step.number == state_.step + 1) return;
-  throw std::logic_error(fmt::format("StepComputer: found step {}, expected step {}, the next one",
+  throw std::logic_error(fmt::format("StepComputer: found step {}, expected the next step, {}",
                                      step.number, state_.step + 1));
 }
 

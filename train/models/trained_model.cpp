@@ -70,7 +70,7 @@ TrainedModel load_named_model(const std::string& origin) {
     reject_pretrained(
         origin, "found no file or folder, expected a run or a checkpoint",
         "name a run directory or a checkpoint; a relative path in a config is "
-        "resolved against its folder, on the command line against the working folder");
+        "relative to the folder of the config, on the command line to the working folder");
   }
   return load_model(open_run(origin).arrays);
 }

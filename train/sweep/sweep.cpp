@@ -264,7 +264,7 @@ class SweepRunner {
   /// Delays a run that another process has locked, for example a process of a killed sweep.
   void delay_locked(Run& run) {
     if (run.retry == Clock::time_point()) {
-      print(fmt::format("{}  waits for another process that is training it", describe(run)));
+      print(fmt::format("{}  waits for another process that is training the run", describe(run)));
     }
     run.retry = Clock::now() + std::chrono::seconds(1);
   }

@@ -169,7 +169,7 @@ const LineCommand* ClassAnswers::command() const {
       .purpose = "Classify each sentence or image on standard input",
       .footer =
           "Prints a line for each input line: the class, a tab and its probability; an empty line "
-          "for a blank one.\nAn image is a line of its pixels, separated by commas: row by row "
+          "for a blank line.\nAn image is a line of its pixels, separated by commas: row by row "
           "from the "
           "top left, the channels\nof a pixel side by side, on the scale of the training images, "
           "without a label; a heading gets an empty line.\n"

@@ -131,7 +131,7 @@ class TaggerAnswers : public TaskAnswers {
         .purpose = "Label each token of each sentence on standard input",
         .footer =
             "Prints one line per input line: the labels of its tokens, separated by spaces; an "
-            "empty line for a blank one.\nEach input line is one sentence whose tokens are "
+            "empty line for a blank line.\nEach input line is one sentence whose tokens are "
             "separated by spaces.\n"
             "Example:\n  echo \"Ada Lovelace lived in London .\" | tapestry tag runs/tagging"};
     return &tag;

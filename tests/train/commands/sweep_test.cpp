@@ -253,7 +253,7 @@ TEST_CASE("if a run is locked, a sweep trains the other runs first") {
   CHECK(sweep.wait() == 0);
   const std::string text = test::read_text(output);
   CHECK(
-      text.starts_with("run-01  train.seed=1  waits for another process that is training it\n"
+      text.starts_with("run-01  train.seed=1  waits for another process that is training the run\n"
                        "run-02  train.seed=2  step 12: "));
   CHECK(contains(text, "\nrun-01  train.seed=1  step 12: "));
 }

@@ -59,7 +59,7 @@ TEST_CASE("the report says if no single operation or example is at fault") {
   const TextCodec codec({}, symbol_vocabulary(3), symbol_vocabulary(3));
   CHECK(to_text({.operation = "", .examples = {1}}, pairs, test::tiny_config(), codec) ==
         "every operation is finite, the sum of gradients overflows\n"
-        "The batch has these pairs; no single one causes it:\n"
+        "The batch has these pairs; none of these causes it by itself:\n"
         "training pair 2\n  source  a c\n  target  b a\n");
   CHECK(to_text({.operation = "head: exp", .examples = {0}, .by_themselves = true}, pairs,
                 test::tiny_config(), codec) ==
