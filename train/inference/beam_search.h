@@ -29,9 +29,9 @@ struct SearchOptions {
   /// max_length, unless max_length is 0. An output may be shorter if it is cut at the maximum
   /// length for its source or the network.
   std::size_t min_length = 0;
-  std::size_t max_length = 0;    ///< maximum tokens of an output; 0: 50 more than its source
+  std::size_t max_length = 0;    ///< maximum tokens of an output; 0: 50 more than the source has
   std::size_t batch_size = 64;   ///< maximum sources of a batch, >= 1
-  std::size_t batch_tokens = 0;  ///< maximum source tokens of a batch, with padding; 0: any number
+  std::size_t batch_tokens = 0;  ///< maximum source tokens of a batch with padding; 0: any number
   /// Whether each token, by id, is forbidden in outputs. Ids beyond the end and <eos> are allowed.
   std::vector<bool> forbidden{};
   /// Length of the token sequences that must not occur twice in an output; 0: no limit.

@@ -81,7 +81,7 @@ Scores score_labels(const Model& model, const std::vector<Example>& examples,
 /// A sample of a set, and the batches that score it.
 struct SampleOptions {
   std::size_t examples = 0;  ///< number of examples, see evenly_spaced()
-  BatchLimit batches{};      ///< the largest batch; an example that exceeds it is scored separately
+  BatchLimit batches{};      ///< limits of a batch; larger examples are scored separately
 };
 
 /// Same as score_labels() for a sample of a set. Reads it batch by batch, so that the set may be in

@@ -44,7 +44,7 @@ struct NonFiniteOrigin {
   /// empty if every operation is finite and only the sum of gradients overflows.
   std::string operation;
   std::vector<std::size_t> examples;  ///< indices of training examples, in ascending order
-  bool by_themselves = false;  ///< whether each example causes it; else `examples` is the batch
+  bool by_themselves = false;  ///< whether each example causes it; if not, `examples` is the batch
 };
 
 /// Repeats the step with an AnomalyDetector: batch by batch, then the examples of the first failing

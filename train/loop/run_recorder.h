@@ -81,7 +81,7 @@ class RunRecorder {
   Progress& progress_;
   TimeUse& time_use_;
   std::optional<Files> files_;
-  std::optional<std::string> reported_;  ///< the last problem() of the files that was printed
+  std::optional<std::string> reported_;  ///< last problem() of the files that was printed
 };
 
 }  // namespace tapestry

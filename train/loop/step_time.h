@@ -19,7 +19,7 @@ struct StepTime {
   Duration preparation{};       ///< duration until its batches are ready
   Duration gradients{};         ///< forward and backward of all batches
   std::size_t targets = 0;      ///< number of target tokens
-  std::uint64_t positions = 0;  ///< target_positions() of all rows, with padding; 0 for images
+  std::uint64_t positions = 0;  ///< positions with padding, see target_positions(); 0 for images
   double loss = 0.0;
 };
 

@@ -23,9 +23,9 @@ ProcessGroup& single_process();
 
 /// Options for starting or resuming a run.
 struct RunOptions {
-  std::string config{};                  ///< a config file; may be empty if `run` is not
+  std::string config{};                  ///< a config file; may be empty if `run` is set
   std::vector<std::string> overrides{};  ///< section.key=value
-  std::string run{};  ///< a run directory to resume; empty: the run directory of the config
+  std::string run{};  ///< a run directory to resume; if empty, the run directory of the config
   std::vector<std::string> allowed{};  ///< keys that a resumed run may change
   bool fresh = false;                  ///< move an existing run aside
   bool profile = false;                ///< print the time of each operation at the end

@@ -35,7 +35,7 @@ bool labels_tokens(const Task& task);
 struct LabelGroup {
   std::string name;          ///< "4-15"
   std::uint64_t labels = 0;  ///< number of labels
-  std::uint64_t hits = 0;    ///< labels predicted correctly
+  std::uint64_t hits = 0;    ///< number of labels that are predicted correctly
 };
 
 /// A confusion matrix: how often each class is predicted for examples of each class.
@@ -75,7 +75,7 @@ struct ReportImage {
 struct ReportExample {
   std::size_t number = 0;               ///< number of the example in its set, from 1
   ShownExample text;                    ///< empty for tasks that show tokens
-  std::vector<TokenPrediction> tokens;  ///< only for tasks without output: language_model, ...
+  std::vector<TokenPrediction> tokens;  ///< only for tasks without output, such as language_model
   ReportImage image;                    ///< empty without images
 };
 

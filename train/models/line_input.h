@@ -54,7 +54,7 @@ struct LineInputOptions {
   std::function<std::optional<Example>(const std::string& line, std::size_t number,
                                        const std::string& place)>
       read;
-  std::string hint;                              ///< see TaskWords::input_hint
+  std::string hint;                              ///< hint for errors, see TaskWords::input_hint
   std::string on_long_line = long_lines::empty;  ///< a value of long_lines
   std::size_t window = 64;  ///< maximum number of lines that are answered together
 };
@@ -84,8 +84,8 @@ class LineInput {
   LineWarnings warnings_;
   std::unique_ptr<class LineProgress> progress_;
   std::size_t window_lines_ = 0;        ///< number of lines in the last result of next()
-  std::size_t window_bytes_ = 0;        ///< bytes of these lines
-  std::exception_ptr error_ = nullptr;  ///< error in the line after these lines
+  std::size_t window_bytes_ = 0;        ///< number of bytes in these lines
+  std::exception_ptr error_ = nullptr;  ///< error in the line that follows these lines
 };
 
 /// Replaces line feeds, carriage returns and NUL by spaces: the answer to a line must be one line.

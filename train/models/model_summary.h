@@ -15,7 +15,7 @@ namespace tapestry {
 
 /// Name and shape of a parameter, and whether it is frozen.
 struct ParameterShape {
-  std::string name;  ///< `encoder.layers.0.self_attn.q_proj.weight`
+  std::string name;  ///< name, such as `encoder.layers.0.self_attn.q_proj.weight`
   Shape shape;
   bool frozen = false;
 
@@ -32,7 +32,7 @@ struct ModelBlock {
 
 /// The parameters of a model, grouped into blocks.
 struct ModelSummary {
-  std::vector<ModelBlock> blocks;  ///< in the order of the parameters
+  std::vector<ModelBlock> blocks;  ///< blocks in the order of the parameters
   std::size_t tensors = 0;
   std::uint64_t parameters = 0;  ///< number of values, including frozen values
   std::uint64_t frozen = 0;      ///< number of values that are not trained
@@ -52,7 +52,7 @@ std::string name_in_block(const std::string& name, const std::string& path);
 /// Consecutive parameters with the same block_path().
 struct ParameterBlock {
   std::string path;                      ///< `encoder.layers.0`
-  std::span<const NamedTensor> tensors;  ///< at least one
+  std::span<const NamedTensor> tensors;  ///< one or more tensors
 };
 
 /// The parameters of a model grouped by block, in their original order.

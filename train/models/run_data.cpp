@@ -128,7 +128,7 @@ std::map<std::string, std::string> unopened_sets(Config config,
         const OpenFile opened(file, any_file);
       } catch (const UnopenedFile& error) {
         reasons.try_emplace(parse_set_name(key), error.what());
-      } catch (const FileError&) {  // reading the file reports this error in detail
+      } catch (const FileError&) {  // loading the data reports this error in detail
       }
     }
   });

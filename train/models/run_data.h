@@ -14,7 +14,7 @@ namespace tapestry {
 /// The corpus of a resumed run.
 struct ResumedCorpus {
   Corpus corpus;
-  std::vector<std::string> changes;  ///< permitted changes, one line each, for the history
+  std::vector<std::string> changes;  ///< permitted changes for the history, one per line
 };
 
 /// Loads the corpus of a resumed run. Files are identified by content: they may have moved, but
@@ -29,8 +29,8 @@ ResumedCorpus load_same_corpus(const Config& config, const ArrayStore& arrays,
 
 /// The data that a command needs with a trained model.
 enum class DataUse {
-  scores,   ///< needs the validation or test set, if the config has one
-  examples  ///< needs some examples of any set
+  scores,   ///< scores of the validation or test set, if the config has one
+  examples  ///< some examples of any set
 };
 
 /// Loads the data files of a trained model in their current state, encoded with the model's

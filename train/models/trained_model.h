@@ -37,7 +37,7 @@ TrainedModel load_model(const ArrayStore& snapshot);
 /// The data of a new run, and the pretrained model if `train.initialize_from` names a model.
 struct InitialState {
   std::optional<TrainedModel> model;  ///< the pretrained model
-  Corpus corpus;                      ///< encoded with the vocabulary of `model` if it is set
+  Corpus corpus;                      ///< encoded with the vocabulary of `model`, if `model` is set
 };
 
 /// throws  ConfigError if train.initialize_from does not exist, or if its model has a different

@@ -87,10 +87,10 @@ class GradientExchange {
   std::size_t micro_batches_;
   ShardLayout layout_;
   std::vector<TreeNode> own_nodes_;
-  std::vector<std::vector<Incoming>> incoming_;  ///< by process, in the order of its nodes
+  std::vector<std::vector<Incoming>> incoming_;  ///< nodes of each process, in their order
   /// Buffers in use by transfers: received parts, nodes, or encoded nodes.
   std::list<kernels::Memory> memory_;
-  std::size_t sent_ = 0;  ///< number of buckets sent
+  std::size_t sent_ = 0;  ///< number of buckets sent so far
   std::vector<ProcessGroup::Transfer> sends_;
   bool is_done_ = false;
 };

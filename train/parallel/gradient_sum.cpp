@@ -66,7 +66,7 @@ kernels::Memory GradientSum::find_gradients() {
   kernels::Memory block;
   for (std::size_t i = 0; i < parameters_.list().size(); ++i) {
     Tensor tensor = parameters_.list()[i].tensor;
-    if (tensor.slot() == nullptr) continue;  // frozen
+    if (tensor.slot() == nullptr) continue;  // the parameter is frozen
     memory_of_gradient(tensor);
     block = tensor.grad().memory();
     tensor.zero_grad();
@@ -191,7 +191,7 @@ GradientSum::Sum GradientSum::stored(const TreeNode& node) const {
 
 void GradientSum::add_to_gradient(std::size_t parameter, const Sum& sum) {
   const Tensor& tensor = parameters_.list()[parameter].tensor;
-  if (tensor.slot() == nullptr) return;  // frozen
+  if (tensor.slot() == nullptr) return;  // the parameter is frozen
   dispatch(tensor.dtype(), [&]<class T>() {
     const std::byte* const values = sum.values.data() + layout_.offset(parameter);
     add_to(tensor.slot()->target<T>(), reinterpret_cast<const T*>(values), tensor.size());

@@ -122,8 +122,8 @@ class GradientSum {
   std::vector<Sum, kernels::PoolAllocator<Sum>> waiting_;  ///< in the order of their micro-batches
   /// Number of sums at the end of `waiting_` that the next micro-batch completes.
   std::size_t merging_ = 0;
-  Flags is_complete_;   ///< parameters whose gradient of the next micro-batch is final
-  Flags has_gradient_;  ///< which parameters have a gradient in a micro-batch
+  Flags is_complete_;   ///< whether the next gradient of each parameter is final
+  Flags has_gradient_;  ///< whether each parameter has a gradient in a micro-batch
 
   // Used in a group of several processes.
   std::optional<GradientExchange> exchange_;
@@ -131,7 +131,7 @@ class GradientSum {
   std::vector<std::pair<const GradientSlot*, std::size_t>> slots_;  ///< parameters, by address
   std::vector<std::size_t> buckets_;                                ///< bucket of each parameter
   std::vector<std::size_t> missing_;  ///< number of incomplete gradients of each bucket
-  std::size_t next_bucket_ = 0;       ///< the next bucket of the last node to send
+  std::size_t next_bucket_ = 0;       ///< next bucket of the last node to send
 };
 
 }  // namespace tapestry

@@ -173,7 +173,7 @@ void ParameterShards::gather_gradients() {
   if (group_.size() == 1) return;
   const auto defined = std::ranges::find_if(
       parameters_, [](const NamedTensor& parameter) { return parameter.tensor.grad().defined(); });
-  if (defined == parameters_.end()) return;  // no gradients in any process
+  if (defined == parameters_.end()) return;  // no process has gradients
   gather(defined->tensor.grad().memory(), false);
 }
 

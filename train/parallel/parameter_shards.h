@@ -65,7 +65,7 @@ class ShardLayout {
 
   std::size_t bytes_per_value_;
   FlatLayout flat_;
-  std::vector<std::size_t> begins_;  ///< index of the first value of each parameter, and of the end
+  std::vector<std::size_t> begins_;  ///< index of the first value of each parameter, and the end
   std::vector<Bucket> buckets_;
 };
 

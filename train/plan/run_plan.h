@@ -22,7 +22,7 @@ namespace tapestry {
 /// Memory of a run.
 struct PlannedMemory {
   MemoryNeed need;            ///< the estimate that `train` prints
-  std::string largest_step;   ///< Task::describe_size()
+  std::string largest_step;   ///< size of the largest step, see Task::describe_size()
   AvailableMemory available;  ///< available memory before the plan is measured
   std::uint64_t peak = 0;     ///< peak resident bytes after steps, a validation and a snapshot
 };
@@ -43,8 +43,8 @@ struct PlannedStep {
 /// The validations of a run.
 struct PlannedValidations {
   std::uint64_t count = 0;
-  double scoring = 0.0;     ///< per validation, extrapolated from four batches
-  double decoding = 0.0;    ///< per validation, extrapolated from one batch
+  double scoring = 0.0;     ///< time per validation, extrapolated from four batches
+  double decoding = 0.0;    ///< time per validation, extrapolated from one batch
   std::size_t decoded = 0;  ///< number of sequences decoded in a validation
 
   double total() const { return (scoring + decoding) * static_cast<double>(count); }
@@ -67,8 +67,8 @@ struct ThreadTime {
 
 /// Threads of a run, and times of a step with different numbers of threads.
 struct PlannedThreads {
-  std::size_t set = 0;    ///< train.threads, or all cores
-  std::size_t cores = 0;  ///< cores available to this process
+  std::size_t set = 0;    ///< value of train.threads, or all cores
+  std::size_t cores = 0;  ///< number of cores available to this process
   /// In ascending order of threads; empty if a step takes too long or only one core is available.
   std::vector<ThreadTime> times;
 };
@@ -78,8 +78,8 @@ struct PlannedThreads {
 struct StepDivision {
   std::vector<std::size_t> micro_batches;  ///< number of micro-batches of each process
   double compute = 0.0;      ///< time of the process with the most micro-batches, without sending
-  std::uint64_t sent = 0;    ///< maximum bytes sent by one process
-  std::uint64_t memory = 0;  ///< MemoryNeed::per_process()
+  std::uint64_t sent = 0;    ///< maximum number of bytes sent by one process
+  std::uint64_t memory = 0;  ///< memory of each process, see MemoryNeed::per_process()
 };
 
 /// An obstacle that prevents a run or slows it down, and a change that removes it.
@@ -91,10 +91,10 @@ struct Limit {
 /// Time, memory and disk space of a run.
 struct RunPlan {
   Config config;
-  std::vector<std::string> description;  ///< describe_run()
+  std::vector<std::string> description;  ///< lines of describe_run()
   ModelSummary model;
-  std::string target_noun;  ///< TaskWords::targets
-  BatchStatistics epoch;    ///< batches of the first epoch
+  std::string target_noun;  ///< noun for labels, see TaskWords::targets
+  BatchStatistics epoch;    ///< statistics of the batches of the first epoch
   bool has_lengths = true;  ///< false for images, which have no tokens and no padding
 
   PlannedMemory memory;
@@ -104,7 +104,7 @@ struct RunPlan {
   PlannedCheckpoints checkpoints;
   std::optional<StepDivision> division;  ///< set if the run has more than one process
   PlannedThreads threads;
-  std::vector<Limit> limits;  ///< find_limits()
+  std::vector<Limit> limits;  ///< limits from find_limits()
 
   std::uint64_t steps_per_epoch() const;
   double padding_share() const;  ///< fraction of the positions of an epoch; 0 for images

@@ -18,7 +18,7 @@ namespace tapestry {
 struct Histogram {
   double low = 0.0;                     ///< lower end of the first interval
   double high = 0.0;                    ///< upper end of the last interval
-  std::vector<std::uint64_t> counts{};  ///< values per interval; empty without finite values
+  std::vector<std::uint64_t> counts{};  ///< values in each interval; empty without finite values
 };
 
 /// Statistics of the values of one or more tensors. Non-finite values are included only in `values`

@@ -38,7 +38,7 @@ struct TracedStep {
   std::vector<TracedInput> inputs;  ///< defined inputs of the operation
   Tensor output;                    ///< output of the operation
   Tensor gradient;                  ///< dL/doutput; undefined if the loss does not depend on it
-  std::shared_ptr<const AttentionTrace> attention;  ///< intermediate values of attention, else null
+  std::shared_ptr<const AttentionTrace> attention;  ///< intermediate values of attention, or null
 };
 
 /// The forward and backward pass of one batch.

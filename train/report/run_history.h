@@ -41,9 +41,9 @@ struct RunHistory {
   std::vector<ProcessTime> processes;     ///< processes in the order of their start
   std::vector<ValidationRecord> records;  ///< evenly spaced if there are more than `max_records`,
                                           ///< including the last
-  std::vector<LogLine> log;               ///< without progress, validations and their samples
-  std::string profile;                    ///< the last table of `train --profile` in the log
-  std::size_t log_lines_left_out = 0;     ///< lines omitted at the beginning of a long log
+  std::vector<LogLine> log;               ///< lines except progress, validations and samples
+  std::string profile;                    ///< last table of `train --profile` in the log
+  std::size_t log_lines_left_out = 0;     ///< number of lines omitted at the start of a long log
   std::vector<std::string> notes;         ///< files that cannot be read, with reasons
 };
 

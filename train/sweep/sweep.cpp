@@ -47,7 +47,7 @@ struct Run {
   std::vector<std::string> overrides;
   pid_t process = 0;          ///< id of the process that trains the run
   bool resumes = false;       ///< whether the run had a checkpoint when the process started
-  Clock::time_point retry{};  ///< when to retry if another process had locked the run
+  Clock::time_point retry{};  ///< time of the next attempt if another process had locked the run
   int failed = 0;             ///< exit code of a failed run
 };
 using Runs = std::vector<Run*>;

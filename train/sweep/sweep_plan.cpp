@@ -139,7 +139,7 @@ std::vector<SweepValues> sampled_combinations(const std::vector<SweepAxis>& axes
   for (const SweepAxis& axis : axes) total = std::min(total * axis.values.size(), count + 1);
   if (total <= count) return all_combinations(axes);
   RandomDraws random(seed, DrawPurpose::sweep_sample, 0);
-  std::set<std::vector<std::size_t>> drawn;  // the drawn combinations, as indices of values
+  std::set<std::vector<std::size_t>> drawn;  // drawn combinations, as indices of values
   while (drawn.size() < count) {
     std::vector<std::size_t> indices;
     for (const SweepAxis& axis : axes) indices.push_back(random.below(axis.values.size()));

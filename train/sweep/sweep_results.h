@@ -30,7 +30,7 @@ struct SweepResult {
   /// an error.
   std::string state = "finished";
   std::uint64_t steps = 0;          ///< number of steps done
-  std::optional<BestValue> best{};  ///< best train.best_metric; nullopt without validation
+  std::optional<BestValue> best{};  ///< best value of train.best_metric; nullopt without validation
 };
 
 /// The runs that differ only in train.seed. Without an axis train.seed, each run is a setting.

@@ -37,7 +37,7 @@ class BackgroundTask {
   void begin(std::function<void()> task);
   void run();
 
-  std::function<void()> task_;  ///< destroyed with its captures as soon as it has run
+  std::function<void()> task_;  ///< destroyed with its captures after it has run
   std::exception_ptr error_;
   Clock::time_point started_{};
   Clock::duration time_{0};

@@ -158,7 +158,7 @@ struct TaskWords {
   std::string targets = "tokens";    ///< labelled items: "tokens", or the same as `examples`
   std::string example = "sentence";  ///< one example, in messages about long examples
   std::string tokens = "to read";    ///< which tokens are counted: "found 70 tokens to read"
-  std::string long_example_hint{};   ///< further advice about long training examples; may be empty
+  std::string long_example_hint{};   ///< additional hint about long training examples; may be empty
   /// The expected content of standard input.
   std::string input_hint = "give it text, one sentence per line, such as `< FILE`";
 };

@@ -245,7 +245,7 @@ function openStep(i) {
 
 // ---- The map of the model
 
-const mapPlaces = new Map();  // per step: the elements of the map that show it
+const mapPlaces = new Map();  // for each step, the elements of the map that show it
 const partNames = {self_attn: 'self-attention', cross_attn: 'cross-attention', ff: 'feed-forward'};
 
 /** The part of a group that a step belongs to: a block of a layer, otherwise the operation. */
