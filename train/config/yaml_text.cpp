@@ -368,7 +368,7 @@ bool YamlText::check_scalar(const YAML::Node& scalar, const Place& place) {
     return reject(fmt::format("found {}", bad->name), backslash_hint);
   }
   const bool breaks = scalar.Scalar()[bad->offset] == '\n';
-  return breaks ? reject("found a text that spans several lines, expected one line",
+  return breaks ? reject("found a text that extends over several lines, expected one line",
                          "write it on one line")
                 : reject(fmt::format("found {}", bad->name), "remove the escape sequence");
 }

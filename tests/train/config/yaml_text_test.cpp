@@ -70,7 +70,7 @@ TEST_CASE("keys and values have their line and column, in characters from 1") {
   CHECK(value.column == 12);
   CHECK(value.length == 6);  // "ü\"b" with its quotes
   const Place& number = yaml.entries[1].value_place;
-  CHECK(number.column == 26);  // the column of the value, after the anchor
+  CHECK(number.column == 26);  // after the anchor
   CHECK(number.length == 2);
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("describe() names every kind of node") {
   CHECK(describe(yaml.sections[1].value) == "nothing");
 }
 
-TEST_CASE("an alias has the value of its anchor but a separate position") {
+TEST_CASE("an alias has the value of its anchor but a separate place") {
   const Read yaml = read("a:\n  b: &n 500\n  c: *n\n  d: [*n, 2]\ne: {f: *n, g: 1}\n");
   CHECK(yaml.errors.empty());
   REQUIRE(yaml.entries.size() == 5);
@@ -105,7 +105,7 @@ TEST_CASE("an alias has the value of its anchor but a separate position") {
   CHECK(yaml.entries[3].value_place.column == 8);
 }
 
-TEST_CASE("a merge key adds the keys of a map, except keys set explicitly or by an earlier map") {
+TEST_CASE("a merge key adds the keys of a map unless they are set elsewhere") {
   const Read yaml = read(
       "x-a: &a\n  b: 1\n  c: 2\nx-d: &d {c: 3, e: 4}\nf:\n  c: 5\n  <<: *a\n"
       "g:\n  <<: [*d, *a]\n  e: 6\n");
@@ -113,10 +113,10 @@ TEST_CASE("a merge key adds the keys of a map, except keys set explicitly or by 
   std::string all;
   for (const YamlEntry& entry : yaml.entries) all += entry.key + entry.value.Scalar() + " ";
   CHECK(all == "b1 c2 c3 e4 c5 b1 e6 c3 b1 ");
-  CHECK(yaml.entries[5].key_place.line == 2);  // the line of the merged key
+  CHECK(yaml.entries[5].key_place.line == 2);  // where it is written
 }
 
-TEST_CASE("a merge key accepts a map or a list of maps, and more than 100 merges are rejected") {
+TEST_CASE("a merge key accepts a map or a list of maps, and endless merges are rejected") {
   for (const char* no_map : {"a:\n  <<: 1\n", "a:\n  <<: [1]\n"}) {
     check_errors(read(no_map).errors, {{"x:2:3", "<<", {"a map or a list of maps"}}});
   }
@@ -148,7 +148,7 @@ struct Wrong {
 };
 
 const std::vector<Wrong> wrong_texts = {
-    // Texts without sections.
+    // No sections.
     {"", {{"x", "", {"is empty", "config new FILE"}}}},
     {"# only a comment\n\n", {{"x", "", {"is empty"}}}},
     {"---\n...\n", {{"x", "", {"is empty"}}}},
@@ -172,7 +172,7 @@ const std::vector<Wrong> wrong_texts = {
       {"x:4:3", "", {"expected a key, found a map"}}}},
     {": 1\n", {{"x:1:1", "", {"expected a key, found nothing"}}}},
     {"a:\n  b: |\n    one\n", {{"x:2:6", "", {"over several lines", "write it on one line"}}}},
-    // Invalid quotes.
+    // Quotes.
     {"a:\n  b: \"one\n    two\"\n", {{"x:2:6", "", {"quote that is not closed", "close"}}}},
     {"a:\n  b: \"one\n", {{"x:2:6", "", {"quote that is not closed"}}}},
     {"a:\n  b: 'one\n", {{"x:2:6", "", {"quote that is not closed"}}}},
@@ -188,7 +188,7 @@ const std::vector<Wrong> wrong_texts = {
     {"a: b: 1\n", {{"x:1:5", "", {"not valid YAML: illegal map value"}}}},
     {"a:\n  b: \"\\\xDE\x93\"\n", {{"x:2:9", "", {"unknown escape character: \\xDE"}}}},
     {"a: {b: 1\n", {{"x:1:9", "", {"end of map flow not found", "write every key as"}}}},
-    // Invalid characters.
+    // Characters.
     {"a:\n\tb: 1\n  \tc: 1\n\t# a comment may\n",
      {{"x:2:1", "", {"a tab in the indentation", "indent with spaces"}},
       {"x:3:3", "", {"a tab in the indentation"}}}},
