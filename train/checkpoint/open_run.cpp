@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -122,11 +123,15 @@ ArrayStore read_checkpoint_of_run(const RunDirectory& directory, std::uint64_t s
 ArrayStore await_checkpoint_of_run(const RunDirectory& directory, std::uint64_t step,
                                    std::chrono::milliseconds timeout) {
   const auto end = std::chrono::steady_clock::now() + timeout;
-  for (;;) {
+  for (bool first = true;; first = false) {
     try {
       return read_checkpoint_of_run(directory, step);
-    } catch (const UnusableCheckpoint&) {
+    } catch (const UnusableCheckpoint& error) {
       if (std::chrono::steady_clock::now() >= end) throw;
+      if (first) {
+        warn(fmt::format("{}\nwaiting up to {} s, since a network file system may show it later",
+                         error.what(), std::chrono::ceil<std::chrono::seconds>(timeout).count()));
+      }
     }
     std::this_thread::sleep_for(std::min(timeout, std::chrono::milliseconds(200)));
   }

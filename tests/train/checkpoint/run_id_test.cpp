@@ -2,6 +2,8 @@
 #include "train/checkpoint/run_id.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdint>
@@ -14,6 +16,8 @@
 #include <vector>
 
 #include "tests/support/contains.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/train/program.h"
 #include "tests/train/tiny_run.h"
 #include "train/base/error.h"
 #include "train/checkpoint/checkpoint.h"
@@ -26,6 +30,20 @@ namespace {
 using test::contains;
 using test::tiny_config;
 using test::TinyRun;
+
+/// The text that a function writes to standard error.
+std::string errors_of(const std::function<void()>& function) {
+  const test::TemporaryFolder folder;
+  const auto path = folder / "errors";
+  const int before = ::dup(STDERR_FILENO);
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT, 0600);
+  REQUIRE(::dup2(file, STDERR_FILENO) == STDERR_FILENO);
+  function();
+  ::dup2(before, STDERR_FILENO);
+  ::close(before);
+  ::close(file);
+  return test::read_text(path);
+}
 
 std::string id_of(const Config& config) { return make_run_id(config, load_corpus(config.data)); }
 
@@ -54,7 +72,7 @@ TEST_CASE("runs have the same id if and only if they compute the same results") 
   CHECK(make_run_id(tiny_config(), other) != id);
 }
 
-TEST_CASE("await_checkpoint_of_run() waits for a checkpoint up to a timeout") {
+TEST_CASE("await_checkpoint_of_run() waits for a checkpoint up to a timeout, with one warning") {
   using namespace std::chrono_literals;
   TinyRun run;
   run.train(tiny_config());
@@ -68,8 +86,13 @@ TEST_CASE("await_checkpoint_of_run() waits for a checkpoint up to a timeout") {
     std::this_thread::sleep_for(300ms);
     std::filesystem::rename(hidden, path);
   });
-  CHECK(saved_step(await_checkpoint_of_run(directory, step, 60s)) == step);
+  const std::string errors =
+      errors_of([&] { CHECK(saved_step(await_checkpoint_of_run(directory, step, 60s)) == step); });
   other.join();
+  const auto warning = errors.find("warning: " + path.string());
+  CHECK(warning != errors.npos);
+  CHECK(errors.find("waiting up to 60 s", warning) != errors.npos);
+  CHECK(errors.find("warning: ", warning + 1) == errors.npos);
 }
 
 TEST_CASE("runs that start from different pretrained parameters have different ids") {
