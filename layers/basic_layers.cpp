@@ -41,7 +41,8 @@ double checked_rate(const Scope& scope, double rate) {
 
 Linear::Linear(const Scope& scope, std::size_t in, std::size_t out, const LinearOptions& options)
     : path_(&scope.path()),
-      weight_(scope.parameter("weight", weight_shape(scope, in, out), glorot_uniform(in, out))),
+      weight_(scope.parameter("weight", weight_shape(scope, in, out),
+                              options.weight ? options.weight : glorot_uniform(in, out))),
       bias_(options.bias ? scope.parameter("bias", {out}, zeros_initializer()) : Tensor()) {}
 
 Tensor Linear::operator()(const Tensor& x) const {

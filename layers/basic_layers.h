@@ -76,12 +76,14 @@ class Mode {
 
 /// Options of Linear. The member initializers are the defaults.
 struct LinearOptions {
-  bool bias = true;  ///< whether to add a bias; if false, y = x W^T
+  bool bias = true;      ///< whether to add a bias; if false, y = x W^T
+  Initializer weight{};  ///< initial values of the weight; empty: glorot_uniform(in, out)
 };
 
 /// Affine map of the last axis: y = x W^T + b.
 ///
-///   parameters  weight (out, in), Glorot uniform [1]; bias (out), zeros, unless bias is false
+///   parameters  weight (out, in), by default Glorot uniform [1]; bias (out), zeros, unless bias is
+///               false
 ///   call        x (..., in) -> (..., out)
 ///   throws      ValueError in the constructor if `in` or `out` is 0; ShapeError in the call if the
 ///               last axis of x is not `in`

@@ -56,8 +56,10 @@ std::size_t values_per_patch(const Scope& scope, const ImageShape& image, std::s
 Embedding::Embedding(const Scope& scope, std::size_t vocabulary, std::size_t d_model,
                      const EmbeddingOptions& options)
     : path_(&scope.path()),
-      weight_(scope.parameter("weight", {vocabulary, d_model},
-                              normal_initializer(1.0 / std::sqrt(static_cast<double>(d_model))))),
+      weight_(scope.parameter(
+          "weight", {vocabulary, d_model},
+          options.weight ? options.weight
+                         : normal_initializer(1.0 / std::sqrt(static_cast<double>(d_model))))),
       options_(options) {}
 
 Tensor Embedding::operator()(const Ids& ids) const {

@@ -18,11 +18,12 @@ struct EmbeddingOptions {
   std::optional<std::int32_t> padding_id{};  ///< the row of this id has no gradient
   /// Scale of the vectors; sqrt(d_model) in a Transformer (Vaswani et al. 2017, section 3.4).
   double scale = 1.0;
+  Initializer weight{};  ///< initial values; empty: normal with variance 1 / d_model
 };
 
 /// Token vectors: y = scale * weight[id].
 ///
-///   parameters  weight (vocabulary, d_model), normal with variance 1 / d_model
+///   parameters  weight (vocabulary, d_model), by default normal with variance 1 / d_model
 ///   call        ids (rows, length) -> (rows, length, d_model)
 ///   throws      ValueError for an id outside the vocabulary
 class Embedding {

@@ -301,7 +301,14 @@ TEST_CASE("the guide: operations") {
   CHECK(one_hot(ids, 5).shape() == Shape{1, 2, 5});
   CHECK(embedding(table, ids, 0).shape() == Shape{1, 2, 4});
   const Tensor q = Tensor::ones({1, 2, 4}), k = q, v = q;
-  use(scaled_dot_product_attention(q, k, v, {.mask = AttentionMask::causal()}));
+  use(scaled_dot_product_attention(q, k, v, {.num_heads = 4, .mask = AttentionMask::causal()}));
+  {
+    const Tensor logits = Tensor::from({{-100.0, 100.0}});
+    CHECK(random_categorical(logits, RandomStream(seed).at(step)) == Ids{1});
+    const Tensor x = Tensor::ones({2}), mask = Tensor::from({1, 0}), y = where(mask, 0.0, x);
+    CHECK(values(y) == std::vector<double>{0, 1});
+    CHECK_FALSE(max(abs(x - y)).item() < 1e-6);
+  }
   {
     const std::vector<std::uint8_t> values(4, 1);
     const std::vector<std::int32_t> lengths{2};
@@ -470,11 +477,18 @@ TEST_CASE("the guide: layers") {
             .definition_error()
             .empty());
   use(scope.buffer("running_mean", {8}, zeros_initializer()));
-  const std::size_t fan_in = 4, fan_out = 8;
-  use(glorot_uniform(fan_in, fan_out), normal_initializer(0.02));
+  use(glorot_uniform(4, 8));
+  {
+    const Scope scope = new_scope();
+    use(Linear(scope / "hidden", 4, 8, {.weight = normal_initializer(0.02)}));
+    const Embedding embedding(scope / "embedding", 100, 8);
+    const Tensor x = Tensor::ones({2, 8});
+    CHECK(matmul(x, embedding.weight(), {.transpose_b = true}).shape() == Shape{2, 100});
+  }
   Parameters parameters(DType::float32, seed);
   use(Linear(parameters / "hidden", 4, 8));
   CHECK(parameters.list().size() == 2);
+  CHECK(parameters.num_values() == 40);
   CHECK(parameters.find("hidden.weight")->tensor.shape() == Shape{8, 4});
   CHECK(parameters.num_values() == 40);
   {

@@ -24,6 +24,18 @@ TEST_CASE("the initial embedding matrix has variance 1 / d_model") {
   CHECK(squares / 300 == doctest::Approx(1.0).epsilon(0.02));
 }
 
+TEST_CASE("the weights of a linear layer and an embedding start with the given initializer") {
+  const Initializer index = [](const RandomStream&, std::size_t i) {
+    return static_cast<double>(i);
+  };
+  Parameters parameters(DType::float64, 1);
+  const Linear linear(parameters / "linear", 2, 3, {.weight = index});
+  const Embedding embedding(parameters / "embedding", 2, 3, {.weight = index});
+  const std::vector<double> counted{0, 1, 2, 3, 4, 5};
+  CHECK(values_of(parameters.find("linear.weight")->tensor) == counted);
+  CHECK(values_of(embedding.weight()) == counted);
+}
+
 TEST_CASE(
     "an embedding rejects ids outside its vocabulary, and the error names the layer and the "
     "position") {
