@@ -11,6 +11,7 @@
 #include "layers/transformer.h"
 #include "tests/layers/network_cases.h"
 #include "tests/support/errors.h"
+#include "tests/support/guarded_memory.h"
 
 using namespace tapestry;
 using namespace tapestry::test;
@@ -74,7 +75,8 @@ TEST_CASE("models without layers compute scores from embeddings plus positions")
   const double root = std::sqrt(2.0);
   const double first[] = {root, 2 * root + 1};
   const double second[] = {3 * root + std::sin(1.0), 4 * root + std::cos(1.0)};
-  // Scores with the rows (0, 0), (1, 2) and (3, 4) and the biases 10, 20 and 30.
+  // Scores from a weight matrix with the rows (0, 0), (1, 2) and (3, 4) and the biases 10, 20
+  /// and 30.
   const auto words = [](const double* x) {
     return std::vector{10.0, 20 + x[0] + 2 * x[1], 30 + 3 * x[0] + 4 * x[1]};
   };
@@ -280,7 +282,9 @@ TEST_CASE("the loss of a model of every kind is the cross entropy of its logits"
   }
 }
 
-TEST_CASE("the gradients of every kind of model agree with finite differences for all options") {
+// Takes seconds, since it repeats the same computation for every coordinate.
+TEST_CASE("the gradients of every kind of model agree with finite differences for all options" *
+          doctest::skip(is_guarded_run())) {
   for (const TransformerOptions& choice : every_choice()) {
     for (const KindOptions& options : every_kind(choice)) {
       CAPTURE(model_kind_name(options.kind));

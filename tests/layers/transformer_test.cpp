@@ -19,6 +19,7 @@
 #include "tests/layers/transformer_cases.h"
 #include "tests/support/errors.h"
 #include "tests/support/gradients.h"
+#include "tests/support/guarded_memory.h"
 #include "tests/support/parameters.h"
 #include "tests/support/threads.h"
 #include "tests/support/values.h"
@@ -234,7 +235,9 @@ TEST_CASE("sources of 0 tokens give finite logits and gradients") {
   }
 }
 
-TEST_CASE("the gradients of sentences of one token agree with finite differences") {
+// Takes seconds, since it repeats the same computation for every coordinate.
+TEST_CASE("the gradients of sentences of one token agree with finite differences" *
+          doctest::skip(is_guarded_run())) {
   for (const TransformerOptions& options : every_choice()) {
     const TestTransformer model(options);
     perturb(model.parameters);
