@@ -16,7 +16,7 @@ namespace tapestry {
 /// A tensor and its name, such as a parameter `encoder.layers.0.self_attn.q_proj.weight`.
 struct NamedTensor {
   std::string name;  ///< path of a layer and name in the layer, joined by dots
-  Tensor tensor;     ///< a handle of the tensor
+  Tensor tensor;     ///< a handle to the tensor
 };
 
 /// The indices of the tensors that are named `path` or have a name below it: `encoder.norm.weight`

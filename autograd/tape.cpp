@@ -97,12 +97,12 @@ void run_guarded_backward(const Record& record, const Tensor& dy) {
     case GradientSlot::RecordState::dropped:
       throw ValueError(
           "backward: the output was recorded by a tape that has been destroyed: recompute the "
-          "loss, and call backward of its tape before that tape is destroyed");
+          "loss, and call backward on its tape before that tape is destroyed");
     case GradientSlot::RecordState::alive:
       break;
   }
   throw ValueError(
-      "backward: the output was recorded by another tape, which still exists: call backward of "
+      "backward: the output was recorded by another tape, which still exists: call backward on "
       "that tape; if a thread has several tapes, the innermost one records");
 }
 

@@ -149,7 +149,7 @@ class Tensor {
   /// gradient for it, optimizers leave it unchanged, and its gradient is discarded. Returns *this.
   /// Throws ValueError if this is the output of an operation that a tape has recorded.
   Tensor& set_requires_grad(bool value);
-  /// Whether the leaf is frozen, because the last call was set_requires_grad(false).
+  /// Whether this is a frozen leaf: the last call of set_requires_grad() passed false.
   bool is_frozen() const;
   /// Whether this is a leaf that is not frozen, or was computed from such a leaf under a tape.
   bool requires_grad() const { return slot() != nullptr; }

@@ -13,7 +13,8 @@ target_compile_options(tapestry_compile_options INTERFACE
   -Wall -Wextra -Wpedantic
   "$<IF:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>,-Wno-subobject-linkage;$<$<CXX_COMPILER_ID:GNU>:-Wshadow=local>,-Wshadow>"
   -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion
-  # False warnings of g++ 12 about fmt, std::string (GCC bug 105651), AVX-512 intrinsics (105593).
+  # False warnings of g++ 12 about fmt, std::string (GCC bug 105651) and AVX-512
+  # intrinsics (GCC bug 105593).
   -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict
   -Wno-uninitialized -Wno-maybe-uninitialized
   $<$<BOOL:${TAPESTRY_WERROR}>:-Werror>

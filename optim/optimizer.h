@@ -208,8 +208,8 @@ std::vector<NamedTensor> zero_state(const std::string& what,
 /// The optimizer of `options.kind`.
 ///
 /// ranges  elements to update, one range for each parameter; if empty, all elements
-/// throws  ValueError; see validate() and GroupedParameters. Also if the number of ranges differs,
-///         or a range has elements that do not exist.
+/// throws  ValueError; see validate() and GroupedParameters. Also if `ranges` has neither 0 nor one
+///         range per parameter, or if a range is outside of its parameter.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options,
                                           std::span<const NamedTensor> parameters,
                                           const std::vector<ParameterGroup>& groups = {},
@@ -243,7 +243,7 @@ double clip_factor(double norm, double max_norm);
 /// parameter: the tensors `NAME/<parameter name>` of Optimizer::state().
 struct OptimizerState {
   std::string_view name;         ///< such as `first_moment`
-  bool mean_of_squares = false;  ///< whether all values are >= 0
+  bool mean_of_squares = false;  ///< whether it is a mean of squares, so that all values are >= 0
 
   friend bool operator==(const OptimizerState&, const OptimizerState&) = default;
 };

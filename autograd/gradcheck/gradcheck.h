@@ -54,9 +54,10 @@ struct GradcheckRow {
   double least_norm = 0.0;     ///< norms up to this value cannot be distinguished from zero
 
   /// max over all conclusive comparisons of |analytic - numeric| / max(|analytic|, |numeric|,
-  /// scale), where scale is the root mean square of the tensor's gradient (for a direction its
-  /// norm), so that the error of a coordinate with a tiny gradient is relative to the other
-  /// coordinates. Infinite if any value is NaN or infinite, or if no comparison is conclusive.
+  /// scale), where scale is the root mean square of the tensor's gradient (or its norm, for a
+  /// comparison along a direction), so that the error of a coordinate with a tiny gradient is
+  /// relative to the other coordinates. Infinite if any value is NaN or infinite, or if no
+  /// comparison is conclusive.
   double worst_relative_error = 0.0;
   /// Row-major index; nullopt if the worst error is along a direction, or if nothing was compared.
   std::optional<std::size_t> worst_coordinate = {};

@@ -31,8 +31,8 @@ class Objectives {
   /// Rounding error of objective k, if each element of y has an independent error of at most
   /// epsilon times its size. The error of the sum of the products is negligible.
   double rounding(std::size_t k) const { return outputs_[k].rounding; }
-  /// The factor that the value and the gradients of objective k contain: the weight of an output
-  /// with one element, else 1.
+  /// The weight of output k if it has one element, otherwise 1. Divide the value and gradients of
+  /// objective k by it to obtain those of the output.
   double unit(std::size_t k) const { return outputs_[k].unit; }
 
   /// The value of objective k when the constructor ran.

@@ -54,7 +54,7 @@ enum class Binary : std::uint8_t {
   less_equal,
   masked_mul,             ///< a b, 0 where b is 0, even if a is not finite
   masked_mul_complement,  ///< a (1 - b), 0 where b is 1, even if a is not finite
-  max_gradient_share,     ///< the share of a in the gradient of max(a, b)
+  max_gradient_share,     ///< the share of dL/dy that operand a of max(a, b) receives
   mul,
   negate_mul,  ///< (0 - a) b
   not_equal,

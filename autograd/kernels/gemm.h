@@ -35,7 +35,8 @@ template <class T>
 void gemm_serial(std::size_t m, std::size_t n, std::size_t k, T scale, Operand<T> a, Operand<T> b,
                  Target<T> out, std::size_t out_stride, const T* bias = nullptr);
 
-/// A copy of b (k, n) in the order that products read; empty with Matmul::openblas.
+/// A copy of b (k, n) in the order in which products read its elements; empty with
+/// Matmul::openblas.
 template <class T>
 Memory pack_operand(std::size_t k, std::size_t n, Operand<T> b);
 

@@ -67,7 +67,7 @@ Shape with_inferred_extent(const Tensor& x, const Shape& shape) {
 struct To {
   static constexpr const char* name = "to";
   static constexpr const char* formula = "y = x converted to a different element type";
-  static constexpr const char* derivative = "dL/dx = dL/dy as the element type of x";
+  static constexpr const char* derivative = "dL/dx = dL/dy converted to the element type of x";
   DType dtype;
 
   Tensor forward(const Tensor& x) {

@@ -61,7 +61,8 @@ Scaled operator+(const Scaled& a, const Scaled& b) {
   return Scaled::of(relative_to(a, exponent) + relative_to(b, exponent), exponent);
 }
 
-/// A byte trie of the pieces of a unigram model. A piece has the weight P^alpha.
+/// A byte trie of the pieces of a unigram model. The weight of a piece is P^alpha, where P is its
+/// probability.
 class WeightedTrie {
  public:
   struct Entry {

@@ -12,7 +12,7 @@ namespace tapestry::bench {
 struct Problem {
   std::string name;
   std::size_t vocabulary, d_model, num_heads, d_ff;
-  std::size_t num_encoder_layers;  ///< 0: a language model, without an encoder and a source
+  std::size_t num_encoder_layers;  ///< 0: a language model, which has no encoder and no source
   std::size_t num_decoder_layers;
   std::size_t batch;   ///< number of sentences
   std::size_t length;  ///< tokens of each source and target sentence

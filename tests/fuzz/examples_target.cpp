@@ -12,7 +12,8 @@
 namespace tapestry::fuzz {
 namespace {
 
-/// Reads an example file. The expected origin is the origin in the file.
+/// Reads an example file. Expects the origin that the file contains, so that no file is rejected
+/// because of its origin.
 void read_all(const std::string& bytes) {
   constexpr std::size_t ids = 100, digest = sizeof(std::uint64_t);
   std::uint64_t origin = 0;

@@ -73,7 +73,8 @@ void run(const Arguments& arguments) {
 }
 
 void define(CLI::App& command, Arguments& arguments) {
-  add_path(command, "OUTPUT", arguments.output, "Checkpoint to write; must be new without --force")
+  add_path(command, "OUTPUT", arguments.output,
+           "Checkpoint to write; must not exist unless --force is given")
       ->required();
   add_path(command, "INPUTS", arguments.inputs,
            "Checkpoints with the same parameters, or one run directory")

@@ -337,9 +337,10 @@ void define(CLI::App& command, Arguments& arguments) {
   add_value(command, "--top", arguments.top, between(1, 1'000),
             "Number of predictions to show for each position, the most likely first");
   CLI::Option* const output =
-      add_path(command, "--output", arguments.output,
-               "File to write, which must be new without --force; default: explain.html in the run "
-               "directory or in the working folder, replaced if it exists")
+      add_path(
+          command, "--output", arguments.output,
+          "File to write, which must not exist unless --force is given; default: explain.html in "
+          "the run directory or in the working folder, replaced if it exists")
           ->type_name("FILE");
   add_force(command, arguments.force);
   command

@@ -465,7 +465,7 @@ void define(CLI::App& command, Arguments& arguments) {
       ->type_name("STEP")
       ->required();
   add_path(command, "--output", arguments.output,
-           "HDF5 file to write, which must be new without --force; default: "
+           "HDF5 file to write, which must not exist unless --force is given; default: "
            "replay-step-NNNNNNNN.h5")
       ->type_name("FILE");
   add_force(command, arguments.force);

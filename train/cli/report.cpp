@@ -51,8 +51,8 @@ void define(CLI::App& command, Arguments& arguments) {
   add_path(command, "RUN", arguments.runs, "Run directories or checkpoints")->required();
   add_path(
       command, "--output", arguments.output,
-      "File to write, which must be new without --force; default: report.html in the directory "
-      "of a single run, otherwise in the working folder, replaced if it exists")
+      "File to write, which must not exist unless --force is given; default: report.html in the "
+      "directory of a single run, otherwise in the working folder, replaced if it exists")
       ->type_name("FILE");
   add_force(command, arguments.force);
   command

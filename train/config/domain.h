@@ -117,7 +117,7 @@ using FieldValue =
     std::variant<bool, std::uint64_t, double, std::optional<double>, std::chrono::seconds,
                  std::string, FileList, std::vector<std::size_t>>;
 
-/// A parsed value, or a Diagnostic without a place that states why the text is invalid.
+/// A parsed value, or a Diagnostic that states why the text is invalid; its `place` is not set.
 using Parsed = std::variant<FieldValue, Diagnostic>;
 
 /// The valid values of a key: one of the sets above. Parses and prints values.

@@ -13,10 +13,10 @@ namespace tapestry {
 
 /// The attention weights of one layer on one example.
 struct LayerAttention {
-  std::string layer;  ///< the path of the layer, such as "encoder.layers.0.self_attn"
-  Tokens queries;     ///< names of the query tokens
-  Tokens keys;        ///< names of the key tokens
-  std::size_t num_heads = 0;
+  std::string layer;            ///< the path of the layer, such as "encoder.layers.0.self_attn"
+  Tokens queries;               ///< names of the query tokens
+  Tokens keys;                  ///< names of the key tokens
+  std::size_t num_heads = 0;    ///< number of attention heads
   std::vector<double> weights;  ///< (num_heads, queries, keys); each row sums to 1
 
   /// The weight of a key for a query of a head, in [0, 1]; indices are not checked.

@@ -61,8 +61,8 @@ class RunSaver {
   /// save_as_scheduled().
   void complete();
 
-  /// Begins a save that a signal requested, unless this step is saved or is being saved, and logs
-  /// when it is written.
+  /// Begins the save that a signal requested, unless this step is already saved or being saved.
+  /// Prints a message when the save is complete.
   void save_on_request(bool last);
 
   /// Reports the result of the save in flight, if it has ended.

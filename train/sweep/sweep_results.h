@@ -55,8 +55,9 @@ std::vector<std::size_t> best_settings(const std::vector<Setting>& settings,
 /// The overrides of a setting, such as "model.dropout=0.1", without train.seed.
 std::vector<std::string> overrides_of(const std::vector<SweepAxis>& axes, const Setting& setting);
 
-/// The table as CSV (RFC 4180), without values that a spreadsheet program would evaluate as
-/// formulas: run, the keys of the axes, state, steps, the metric, best_step.
+/// The table as CSV (RFC 4180) with the columns run, the keys of the axes, state, steps, the metric
+/// and best_step. An apostrophe precedes values that a spreadsheet program would evaluate as
+/// formulas.
 std::string sweep_csv(const std::vector<SweepAxis>& axes, const std::vector<SweepResult>& results,
                       const std::string& metric);
 

@@ -152,7 +152,7 @@ struct EvaluationSet {
   WorkShare share{};       ///< this process's share of the evaluation
 };
 
-/// The nouns for a task in messages.
+/// Words and hints for messages about a task.
 struct TaskWords {
   std::string examples;              ///< "pairs", "sentences", "images" or "windows"
   std::string targets = "tokens";    ///< labelled items: "tokens", or the same as `examples`

@@ -295,7 +295,7 @@ struct Sum {
   double without_mean = 6e-7, with_mean = 6e-7;
 };
 
-/// The gradients of the operands that do not have `rows` rows, in operand order.
+/// The gradients of the operands that do not have `very_many` rows, in operand order.
 std::vector<std::vector<double>> summed_gradients(const Sum& sum, double mean, DType dtype) {
   std::vector<Tensor> leaves;
   for (const Tensor& operand : sum.operands) {

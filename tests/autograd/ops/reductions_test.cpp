@@ -127,7 +127,7 @@ TEST_CASE("var, std and cumsum give hand-worked values and gradients") {
       worked(
           "standard deviation", [](const Tensor& t) { return tapestry::std(t, 1); }, even,
           exact({std::sqrt(20.0 / 3), 0})),
-      // (x - mean) / (n y), and 0 where y is 0
+      // dy/dx = (x - mean) / (n y), or 0 where y is 0
       worked("standard deviation of n",
              [](const Tensor& t) { return tapestry::std(t, {1}, {.correction = 0.0}); }, even,
              exact({root, 0}), {1, 1},

@@ -39,8 +39,8 @@ std::string words_for_pairs(std::size_t count) {
 }
 
 TEST_CASE(
-    "up to eight examples at fault are listed; of more examples, seven are listed and the rest "
-    "counted") {
+    "up to eight examples at fault are listed; if there are more, seven are listed and the rest "
+    "are counted") {
   CHECK(words_for_pairs(1) == "\n  first in head: exp\n  caused only by training pair 3");
   const std::string first = "\n  first in head: exp\n  each of training pairs 3";
   const std::string last = " causes it by itself";

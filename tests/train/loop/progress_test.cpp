@@ -303,8 +303,7 @@ TEST_CASE("a terminal without escape sequences gets plain lines") {
   }
 }
 
-TEST_CASE(
-    "a delayed message is printed once, after the first step that ends when the message is due") {
+TEST_CASE("a delayed message is printed once, when the first step ends after the message is due") {
   const PlainOutput output;
   Progress progress(output.file(), 0, 1000);
   int calls = 0;

@@ -60,11 +60,13 @@ std::string overlong(const std::string& word) {
   return line;
 }
 
-/// Images of 2 x 2 pixels and text labels, as h5py writes them.
+/// Images of 2 x 2 pixels and integer labels, as h5py writes them.
 void write_images(const std::filesystem::path& path, const std::vector<std::int64_t>& labels) {
   std::vector<std::uint8_t> pixels;
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    // The pixels of an image do not depend on the skipped images before it.
+    // The pixels depend on the parity of i, which is the same with and without the skipped images:
+    // an
+    /// even number of them precedes each image.
     for (std::size_t k = 0; k < 4; ++k) {
       pixels.push_back(static_cast<std::uint8_t>((labels[i] * 37 + 50 * k * (i % 2 + 1)) % 256));
     }

@@ -299,7 +299,7 @@ TEST_CASE("a config whose name, or whose folder's name, cannot be stored is reje
     }
     check_rejected(work, {"train", name + "/text.yaml"}, 2,
                    {"/text.yaml: data.train_source: found " + found + " in the path ",
-                    "/" + escaped + "/", "rename the file, or the folder"});
+                    "/" + escaped + "/", "rename the file or its folder"});
     work.write(name + ".yaml", test::tiny_yaml);
     check_rejected(work, {"train", name + ".yaml"}, 2,
                    {"the run directory is named after the config file", "train.run_dir=DIR"});

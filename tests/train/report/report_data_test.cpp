@@ -397,7 +397,8 @@ TEST_CASE("the points of the curves are divided among the runs of a report") {
         report_of(std::vector(runs, folder.path()), {.curve_points = max_points, .details = false});
     return json["runs"][0]["curves"][0]["steps"].size();
   };
-  // A curve of equal values keeps two points of each of its parts.
+  // If all values are equal, the minimum and the maximum of a part are the same point, so half of
+  // the maximum number of points are kept.
   CHECK(points_of(1, 400) == 200);
   CHECK(points_of(2, 400) == 100);
   CHECK(points_of(40, 400) == 50);
