@@ -115,16 +115,22 @@ Config config_to_resume_with(const ResumeRequest& request, const Config& before)
   return config;
 }
 
+/// Whether the learning rate is 0 after the end of the decay.
+bool decays_to_0(const ScheduleOptions& schedule) {
+  return schedule.kind == ScheduleKind::cosine && schedule.min_learning_rate == 0.0;
+}
+
 /// throws  ConfigError if train.steps was raised beyond the end of the decay, where the learning
 ///         rate is 0.
 void require_longer_decay(const std::string& run, const Config& before, const Config& config) {
   const ScheduleOptions& schedule = config.schedule;
   const std::size_t steps = config.train.steps;
   const std::size_t end = schedule.decay_steps;  // 0 means train.steps
-  const bool ends_at_0 = schedule.kind == ScheduleKind::cosine && schedule.min_learning_rate == 0.0;
   const bool new_decay =
       schedule.kind != before.schedule.kind || end != before.schedule.decay_steps;
-  if (!ends_at_0 || new_decay || end == 0 || end >= steps || steps <= before.train.steps) return;
+  if (!decays_to_0(schedule) || new_decay || end == 0 || end >= steps ||
+      steps <= before.train.steps)
+    return;
   throw ConfigError(
       {{.place = {.file = run},
         .message = fmt::format("train.steps is raised from {} to {}, but the learning rate reaches "
@@ -231,17 +237,20 @@ void require_allowed_changes(ResumePlan& plan, const ResumeRequest& request) {
 
 namespace {
 
-std::string reason_of_end(const NewestCheckpoint& checkpoint, const TrainOptions& options) {
+std::string reason_of_end(const NewestCheckpoint& checkpoint, const Config& config) {
+  const TrainOptions& options = config.train;
   if (has_pending_validation(checkpoint.arrays) || options.epochs != 0) return "";
   if (checkpoint.step >= options.steps) {
     const std::string done = format_count(checkpoint.step);
     const std::string steps = format_count(options.steps);
-    return checkpoint.step == options.steps
-               ? fmt::format("{} of {} steps; to continue, set a larger train.steps=N", done, steps)
-               : fmt::format(
-                     "it has done {} steps, and train.steps is {}; to continue, set a larger "
-                     "train.steps=N",
-                     done, steps);
+    const bool is_decayed =
+        decays_to_0(config.schedule) && config.schedule.decay_steps <= options.steps;
+    return fmt::format(
+        "{}; to continue, set a larger train.steps=N{}",
+        checkpoint.step == options.steps
+            ? fmt::format("{} of {} steps", done, steps)
+            : fmt::format("it has done {} steps, and train.steps is {}", done, steps),
+        is_decayed ? " with schedule.decay_steps=N --allow-change schedule.decay_steps" : "");
   }
   const std::uint64_t without_best = validations_since_best(checkpoint.arrays);
   if (options.patience > 0 && without_best >= options.patience) {
@@ -255,11 +264,11 @@ std::string reason_of_end(const NewestCheckpoint& checkpoint, const TrainOptions
 }  // namespace
 
 std::string reason_of_end(const ResumePlan& plan) {
-  return reason_of_end(plan.checkpoint, plan.config.train);
+  return reason_of_end(plan.checkpoint, plan.config);
 }
 
 bool was_finished(const ResumePlan& plan) {
-  return !reason_of_end(plan.checkpoint, plan.before.train).empty();
+  return !reason_of_end(plan.checkpoint, plan.before).empty();
 }
 
 std::vector<std::string> warnings_of(const ResumePlan& plan) {

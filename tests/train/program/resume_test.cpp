@@ -92,6 +92,16 @@ TEST_CASE(
                  "it has done 12 steps, and train.steps is 10"));
 }
 
+TEST_CASE("a finished run whose learning rate is 0 continues with the printed options") {
+  const TinyWorkplace work;
+  work.out("train tiny.yaml schedule.kind=cosine schedule.warmup_steps=1");
+  const std::string options = " schedule.decay_steps=N --allow-change schedule.decay_steps\n";
+  std::string longer = options.substr(0, options.size() - 1);
+  longer.replace(longer.find('N'), 1, "14");
+  CHECK(contains(work.out("train --resume runs/tiny"), "train.steps=N with" + options));
+  CHECK(contains(work.out("train --resume runs/tiny train.steps=14" + longer), "step 14/14"));
+}
+
 TEST_CASE("a run that was killed between its last checkpoint and its end is completed") {
   const TrainedWorkplace work;
   const std::string log = work.read("runs/tiny/train.log"), last = work.checkpoint(12);
