@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -142,6 +143,23 @@ void note_equal_files(Corpus& corpus) {
   }
 }
 
+/// Adds a note for each held-out set of labelled examples with a single class or less than half of
+/// the classes, although it has enough examples: its file was probably cut from a sorted file.
+void note_missing_classes(Corpus& corpus) {
+  const std::size_t classes = corpus.target_vocabulary.size() - first_word_id;
+  for (const auto& [name, examples] :
+       {std::pair("validation", &corpus.validation), std::pair("test", &corpus.test)}) {
+    std::set<std::int32_t> found;
+    for (const Example& example : *examples) found.insert(example.target.front());
+    const bool has_enough_classes = found.size() > 1 && 2 * found.size() >= classes;
+    if (classes < 2 || examples->size() < 10 * classes || has_enough_classes) continue;
+    corpus.notes.push_back(fmt::format(
+        "warning: the {} set has {} of {} classes; if the examples were sorted by label, "
+        "shuffle them before dividing them into sets",
+        name, found.size(), classes));
+  }
+}
+
 /// The size of the training text of a task in bytes. Files that cannot be read count as 0 bytes.
 std::uint64_t measure_training_text(const DataOptions& options) {
   std::uint64_t bytes = 0;
@@ -175,6 +193,7 @@ Corpus load_corpus(const DataOptions& options, const FixedVocabularies* fixed) {
   corpus.fingerprint = fingerprint(corpus);
   note_equal_files(corpus);
   note_equal_sides(corpus);
+  if (options.task == "labelled_text" || options.task == "images") note_missing_classes(corpus);
   return corpus;
 }
 

@@ -147,6 +147,30 @@ TEST_CASE("a held-out set with the same content as the training files causes a w
   CHECK(load_corpus(options).notes.size() == 1);
 }
 
+TEST_CASE("a held-out set that lacks most of the classes causes a warning") {
+  const test::TemporaryFolder folder;
+  const auto lines = [](const std::vector<std::string>& labels, int times) {
+    std::string text;
+    for (int i = 0; i < times; ++i) {
+      for (const std::string& label : labels) text += label + "\tword\n";
+    }
+    return text;
+  };
+  DataOptions options;
+  options.task = "labelled_text";
+  options.text.train_text =
+      std::vector<std::string>{folder.write("train.txt", lines({"a", "b", "c", "d"}, 5)).string()};
+  const auto notes_of = [&](const std::vector<std::string>& labels, int times) {
+    options.text.validation_text = folder.write("validation.txt", lines(labels, times)).string();
+    return load_corpus(options).notes;
+  };
+  const std::vector<std::string> notes = notes_of({"c"}, 40);
+  REQUIRE(notes.size() == 1);
+  CHECK(notes[0].starts_with("warning: the validation set has 1 of 4 classes; "));
+  CHECK(notes_of({"c"}, 39).empty());
+  CHECK(notes_of({"c", "b"}, 20).empty());
+}
+
 TEST_CASE("a target file with the same content as its source file causes a warning") {
   const test::TemporaryFolder folder;
   DataOptions options;
