@@ -58,6 +58,18 @@ std::optional<std::string> closest(std::string_view word, std::span<const std::s
   return result;
 }
 
+namespace {
+
+/// Whether names with these extensions may be mistaken for each other.
+bool are_similar(const std::filesystem::path& a, const std::filesystem::path& b) {
+  const auto is_yaml = [](const auto& extension) {
+    return extension == ".yaml" || extension == ".yml";
+  };
+  return a == b || (is_yaml(a) && is_yaml(b));
+}
+
+}  // namespace
+
 std::optional<std::string> closest_path(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
   const fs::path given = path.has_filename() ? path : path.parent_path();  // "runs/a/"
@@ -67,7 +79,7 @@ std::optional<std::string> closest_path(const std::filesystem::path& path) {
   for (fs::directory_iterator entry(folder.empty() ? "." : folder, error), end;
        !error && entry != end && names.size() < max_names; entry.increment(error)) {
     const fs::path name = entry->path().filename();
-    if (name.extension() == given.extension()) names.push_back(name.string());
+    if (are_similar(name.extension(), given.extension())) names.push_back(name.string());
   }
   std::ranges::sort(names);  // the order of the folder is arbitrary
   const auto meant = closest(given.filename().string(), names);

@@ -26,7 +26,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b);
 std::optional<std::string> closest(std::string_view word, std::span<const std::string> candidates);
 
 /// The path with its last name replaced by the closest name in the same folder with the same
-/// extension; nullopt if no name is close or the folder cannot be read.
+/// extension, or with .yml instead of .yaml or vice versa; nullopt if no name is close or the
+/// folder cannot be read.
 std::optional<std::string> closest_path(const std::filesystem::path& path);
 
 }  // namespace tapestry

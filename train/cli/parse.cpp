@@ -41,7 +41,12 @@ void require_command(const CLI::App& program, const std::string& word) {
   if (word.starts_with('-')) {
     reject(program, fmt::format("found {}, expected a command first", word));
   }
-  const auto meant = closest(word, names);
+  constexpr std::size_t min_length = 3;  // of an abbreviated command
+  const auto begins = [&](const std::string& name) {
+    return word.size() >= min_length && name.starts_with(word);
+  };
+  const auto longer = std::ranges::find_if(names, begins);
+  const auto meant = longer == names.end() ? closest(word, names) : std::optional(*longer);
   throw UsageError(fmt::format("unknown command `{}`", word),
                    meant ? fmt::format("did you mean `{}`?", *meant)
                          : fmt::format("use {}", list_in_words(names)));

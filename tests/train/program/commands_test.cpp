@@ -117,9 +117,12 @@ TEST_CASE("the manual page lists the environment variables that the sources read
 TEST_CASE("mistakes on the command line give exit code 2 and a hint") {
   const Workplace work;
   work.write("in.txt", "a\n");
+  work.write("near.yaml", "a\n");
   work.write("\x1B[31mfile", "a\n");
   std::vector<test::CommandRow> rows = {
       {"trian tiny.yaml", 2, {"unknown command `trian`", "did you mean `train`?"}},
+      {"eval runs/tiny", 2, {"unknown command `eval`", "did you mean `evaluate`?"}},
+      {"train near.yml", 2, {"near.yml: ", "did you mean near.yaml?"}},
       {"begin", 2, {"unknown command `begin`", "use train, plan, ", ", completion or help"}},
       {"help begin", 2, {"COMMAND: expected train, plan, ", "found \"begin\""}},
       {"completion tcsh", 2, {"SHELL: expected bash, zsh or fish, found \"tcsh\""}},
