@@ -140,8 +140,19 @@ assert(text.includes(`Loss ${loss} at step ${scores.step}`), loss);
 // The page of a sweep sorts settings by their values, and runs by the mean of their setting.
 run('sweep', 'copy.yaml', 'model.dropout=0,0.3', 'train.seed=1..2');
 opened = open(page('runs/copy-sweep/report.html'),
-  ['findSettings', 'rankedRuns', 'settingText', 'bestOf']);
+  ['findSettings', 'rankedRuns', 'settingText', 'bestOf', 'scoreStrip']);
 assert(use(opened) > 200);
+// Sums and differences of the largest scores overflow.
+for (const scores of [[1.7e308, -1.7e308], [1.7e308, 1.6e308]]) {
+  for (const range of [scores.slice().sort((x, y) => x - y), [-Infinity, Infinity]]) {
+    const strip = opened.scoreStrip({scores, mean: scores[0], half: 1.7e308}, range, String);
+    for (const {attributes} of strip.all()) {
+      for (const name of ['x', 'x1', 'x2', 'cx', 'width']) {
+        if (name in attributes) assert(Number.isFinite(Number(attributes[name])), name);
+      }
+    }
+  }
+}
 assert.deepStrictEqual(opened.findSettings().map((s) => opened.settingText(s.runs[0])).join(),
   'model.dropout=0,model.dropout=0.3');
 assert(opened.main.textContent.includes('model.dropout=0.3, mean of 2 seeds'));

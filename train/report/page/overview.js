@@ -102,8 +102,8 @@ function makeCharts(charts) {
   for (const chart of [...charts].sort((a, b) => place(a) - place(b))) {
     const {name, series} = chart, [title, format] = chartTitle(chart), isMain = metrics.has(name);
     const values = new Set(series.flatMap((s) => s.raw.map((p) => p.y)));
-    const [value] = values;
-    if (values.size === 1 && value != null && !isMain) constants.push(`${title} ${format(value)}`);
+    const [value] = values, isCurve = series.some((s) => s.raw.length > 1);
+    if (isCurve && values.size === 1 && value != null && !isMain) constants.push(`${title} ${format(value)}`);
     else (isMain ? large : small).push(new Chart(title, series, format, isMain ? 260 : 160).host);
   }
   return [
@@ -321,7 +321,10 @@ function namesOf(group) {
  * line for the mean. */
 function scoreStrip({scores, mean, half}, [low, high], format) {
   const width = 260, height = 22, y = height / 2;
-  const x = (value) => 8 + (width - 16) * clamp((value - low) / (high - low), 0, 1);
+  // Halves of finite numbers, since sums and differences of very large scores overflow.
+  const halved = (value) => clamp(value, -Number.MAX_VALUE, Number.MAX_VALUE) / 2;
+  const share = (value) => (halved(value) - halved(low)) / (halved(high) - halved(low));
+  const x = (value) => 8 + (width - 16) * clamp(share(value), 0, 1);
   const text = scores.length ? scores.map(format).join(', ') : 'no scores';
   const ring = (score) =>
     svg('circle', {cx: x(score), cy: y, r: 4}, svg('title', {}, format(score)));
