@@ -251,11 +251,16 @@ void ConfigReader::read(YamlText& text, const Folder& folder) {
   std::map<std::string, Given> values;
   for (const auto& [section, entry] : keys) {
     if (!check_key(entry.key_place, section, entry.key, chosen)) continue;
-    values.emplace(section + "." + entry.key, Given{.key_place = entry.key_place,
-                                                    .text = text_of(entry.value),
-                                                    .kind = describe(entry.value),
-                                                    .value_place = entry.value_place,
-                                                    .model_kind = chosen.model_kind});
+    const std::string path = section + "." + entry.key;
+    if (values.contains(path)) {  // in a repeated section
+      set(values, folder);
+      values.clear();
+    }
+    values.emplace(path, Given{.key_place = entry.key_place,
+                               .text = text_of(entry.value),
+                               .kind = describe(entry.value),
+                               .value_place = entry.value_place,
+                               .model_kind = chosen.model_kind});
   }
   set(values, folder);
 }
