@@ -73,9 +73,9 @@ function(tapestry_precompile target)
 endfunction()
 
 # tapestry_compile_quickly(TARGET): compiles with -O1 instead of -O3, in two thirds of the time. For
-# the command line, configs and tests, which spend their time in the libraries. A quick build uses
-# -Og, which takes 5 % less time, for everything except kernels. Results on x86-64 have the same
-# bits.
+# the command line, tests and parts of train/, which spend their time in the libraries. A quick build
+# uses -Og, which takes 5 % less time, for everything except kernels. Results on x86-64 have the
+# same bits.
 function(tapestry_compile_quickly target)
   set(level -O1)
   if(TAPESTRY_QUICK_BUILD)
