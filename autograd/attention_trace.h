@@ -17,7 +17,7 @@ namespace tapestry {
 /// call did not compute are NaN: it skips keys that no query of a group may attend to.
 struct AttentionTrace {
   std::string path;           ///< path of the layer, such as "encoder.layers.0.self_attn"
-  std::size_t num_heads = 0;  ///< number of heads, side by side in the last axis of all operands
+  std::size_t num_heads = 0;  ///< number of heads, side by side in the last axis
   double scale = 1.0;         ///< factor of the products
 
   Tensor products;  ///< <k_j, q_i>, or <w, tanh(q_i + k_j)> of additive scores

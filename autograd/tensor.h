@@ -79,7 +79,7 @@ class Tensor {
   static Tensor from(std::initializer_list<double> values) {
     return from(values, DType::float32);
   }
-  /// A tensor with one axis: all values of an array or a vector, of shape (n).
+  /// A tensor of shape (n) with the n values of an array or a vector.
   static Tensor from(std::span<const double> values, DType dtype = DType::float32) {
     return from({values.size()}, values, dtype);
   }

@@ -18,8 +18,9 @@ namespace {
 
 constexpr std::size_t batches_per_chunk = 100;
 
-/// Number of batches with the same longest side that are sorted together. A larger number reduces
-/// the padding of the shorter side, but batches then differ less between epochs. Measured on the
+/// Number of batches in a chunk: among examples with equally long longest sides, the examples of a
+/// chunk are sorted by the difference of their sides. A larger number reduces the padding of the
+/// shorter side, but batches then differ less between epochs. Measured on the
 /// 29,000 pairs of Multi30k in batches of 4096 tokens: 6.4 % padding without sorting, 4.2 % with 8
 /// batches, 3.6 % with 16 or more.
 constexpr std::size_t batches_per_side_chunk = 8;

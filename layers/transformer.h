@@ -36,7 +36,7 @@ struct TransformerOptions {
   AttentionKind attention = AttentionKind::multi_head;        ///< whether attention has parameters
   AttentionScore score = AttentionScore::scaled_dot_product;  ///< score of a query and a key
   std::size_t d_head = 0;  ///< width of a head; 0: d_model / num_heads, which must be an integer
-  std::size_t window = 0;  ///< maximum distance between query and key; 0: any
+  std::size_t window = 0;  ///< maximum distance in self-attention; 0: any
   std::size_t num_encoder_layers = 2;  ///< number of encoder layers
   std::size_t num_decoder_layers = 2;  ///< number of layers of the decoder, and of a language model
   std::size_t d_ff = 512;              ///< hidden width of a feed-forward block

@@ -26,8 +26,9 @@ constexpr double detectable_factor = 100.0;
 constexpr double min_detectable_error = 1e-9;
 /// Differences whose error exceeds this multiple of the tolerance do not confirm a gradient.
 constexpr double max_confirming_error = 100.0;
-/// If a derivative is zero, its differences are at most this multiple of the noise: rounding errors
-/// grow with shorter steps, and the shortest step is 1/2048 of the longest.
+/// A derivative can count as zero only if the estimated error of its finite differences is at most
+/// this multiple of Thresholds::zero. It is large because rounding errors grow with shorter steps,
+/// and the shortest step is 1/2048 of the longest.
 constexpr double max_error_of_zero = 1e4;
 /// No other steps are tried if the error of an estimate is at most this fraction of the tolerance.
 constexpr double good_enough_share = 1e-3;

@@ -88,7 +88,7 @@ class ColumnPanels {
   T* packed_ = nullptr;
 };
 
-/// Up to row_block rows of a over one k_block, in the order that tiles read.
+/// Up to row_block rows of the operand `a`, for one k_block, in the order in which tiles read them.
 template <class T>
 class RowPanels {
  public:

@@ -128,7 +128,7 @@ class TextSample {
   std::size_t limit_ = default_limit;
   std::size_t bytes_ = 0;
   std::uint64_t added_ = 0;
-  bool has_evicted_ = false;    ///< whether a sentence that is smaller than the limit was left out
+  bool has_evicted_ = false;    ///< whether a sentence within the limit was left out
   std::vector<Sentence> kept_;  ///< a heap; the first sentence has the largest random number
 };
 

@@ -19,7 +19,7 @@ std::string hint_for_shape(const ArrayShape& images, const ImageOptions& options
   const std::uint64_t height = options.image_height, width = options.image_width,
                       channels = options.image_channels;
   if (images.size() < 3 || images.size() > 4) {
-    return "write one image after the other, in an array of 3 or 4 axes";
+    return "stack the images along the first axis of one array, in NumPy with numpy.stack(images)";
   }
   if (channels > 1 && images == ArrayShape{images[0], channels, height, width}) {
     return "move the channels to the last axis, in numpy with images.transpose(0, 2, 3, 1)";

@@ -198,8 +198,9 @@ std::shared_ptr<const SubwordModel> train_subwords(std::span<const std::string> 
       {"minloglevel", "3"}};
   Sentences input(sentences);
   std::string serialized;
-  // SentencePiece calls exit(-1) if it runs out of memory. std::terminate() reports this if a
-  // program has called set_out_of_memory_exit_code().
+  // SentencePiece would call exit(-1) if it runs out of memory. The new-handler calls
+  // std::terminate() first, which reports this if the program has called
+  // set_out_of_memory_exit_code().
   const std::new_handler before = std::set_new_handler(std::terminate);
   const auto status = sentencepiece::SentencePieceTrainer::Train(settings, &input, &serialized);
   std::set_new_handler(before);

@@ -97,7 +97,7 @@ TEST_CASE("an operation on a list computes a gradient for each input that requir
   check_values(inputs[2].grad(), {36.0});
 }
 
-TEST_CASE("an operation on a list that needs no gradient is not recorded") {
+TEST_CASE("an operation on a list is not recorded if no input requires a gradient") {
   const std::vector<Tensor> inputs = {Tensor::scalar(1.0, DType::float64)};
   const Tape tape;
   CHECK_FALSE(apply_to_list(WeightedSum{}, inputs).requires_grad());

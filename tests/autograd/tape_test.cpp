@@ -73,7 +73,7 @@ TEST_CASE("the owner of a gradient can write to it even if it shares its memory 
   CHECK(values_of(x.grad()) == std::vector<double>{7.0, 4.0});
 }
 
-TEST_CASE("a tensor used more than once gets the sum of its contributions") {
+TEST_CASE("the gradient of a tensor used more than once is the sum over its uses") {
   const Tensor x = leaf(3.0);
   Tape tape;
   tape.backward(x * x + x);

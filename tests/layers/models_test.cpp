@@ -76,7 +76,7 @@ TEST_CASE("models without layers compute scores from embeddings plus positions")
   const double first[] = {root, 2 * root + 1};
   const double second[] = {3 * root + std::sin(1.0), 4 * root + std::cos(1.0)};
   // Scores from a weight matrix with the rows (0, 0), (1, 2) and (3, 4) and the biases 10, 20
-  /// and 30.
+  // and 30.
   const auto words = [](const double* x) {
     return std::vector{10.0, 20 + x[0] + 2 * x[1], 30 + 3 * x[0] + 4 * x[1]};
   };

@@ -169,7 +169,7 @@ TEST_CASE("groups without parameters, repeated paths and numbers out of range ar
   }
 }
 
-/// Optimizers and averages of a range of the elements of each parameter.
+/// Optimizers and weight averages that cover only a range of each parameter's elements.
 
 namespace {
 

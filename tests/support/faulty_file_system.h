@@ -33,7 +33,7 @@ class FaultyFileSystem : public FileSystem {
     error = with;
   }
 
-  bool interrupt_every_second_call = false;  ///< interruptible calls fail with EINTR
+  bool interrupt_every_second_call = false;  ///< if interruptible, it fails with EINTR
   std::size_t max_transfer_bytes = std::numeric_limits<std::size_t>::max();  ///< per call
   bool lose_last_byte = false;  ///< writes 0 in place of each write's last byte
   ssize_t excess_claimed = 0;   ///< added to the byte count that a write reports

@@ -129,8 +129,9 @@ ArrayStore await_checkpoint_of_run(const RunDirectory& directory, std::uint64_t 
     } catch (const UnusableCheckpoint& error) {
       if (std::chrono::steady_clock::now() >= end) throw;
       if (first) {
-        warn(fmt::format("{}\nwaiting up to {} s, since a network file system may show it later",
-                         error.what(), std::chrono::ceil<std::chrono::seconds>(timeout).count()));
+        warn(fmt::format(
+            "{}\nwaiting up to {} s, since a network file system may show the checkpoint later",
+            error.what(), std::chrono::ceil<std::chrono::seconds>(timeout).count()));
       }
     }
     std::this_thread::sleep_for(std::min(timeout, std::chrono::milliseconds(200)));

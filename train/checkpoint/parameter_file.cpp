@@ -179,8 +179,8 @@ void save_parameters(const Parameters& parameters, const Optimizer& optimizer,
 }
 
 std::string to_string(const LoadReport& report) {
-  std::string text =
-      fmt::format("{} tensor{} loaded", report.loaded.size(), report.loaded.size() == 1 ? "" : "s");
+  std::string text = fmt::format("{} matching tensor{}", report.loaded.size(),
+                                 report.loaded.size() == 1 ? "" : "s");
   if (!report.missing.empty()) {
     text += fmt::format("\nmissing in the file: {}", listed(report.missing));
   }

@@ -44,7 +44,7 @@ struct LoadReport {
 
 /// One line with the number of loaded tensors, and one line for each non-empty list of mismatches:
 ///
-///     12 tensors loaded
+///     12 matching tensors
 ///     missing in the file: head.weight, head.bias
 std::string to_string(const LoadReport& report);
 

@@ -133,7 +133,7 @@ int run_program(int argc, char** argv, const ProgramOptions& options) {
     CLI::App program("Trains Transformers on the CPU, from config files.", program_name());
     program.set_version_flag("--version", version_line());
     const std::vector<AddedCommand> commands = add_commands(program);
-    program.footer(program_footer());  // after add_commands(), so that commands have no footer
+    program.footer(program_footer());  // after add_commands(): commands would inherit it
     if (argc < 2) {
       std::fputs(program.help().c_str(), stderr);
       return static_cast<int>(ExitCode::usage);

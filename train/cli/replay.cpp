@@ -459,7 +459,7 @@ ExitCode run(Arguments arguments) {
 void define(CLI::App& command, Arguments& arguments) {
   add_path(command, "RUN", arguments.run, "Run directory")->required();
   command.add_option("OVERRIDES", arguments.overrides,
-                     "Data files that have moved, such as data.train_text=more.txt");
+                     "New paths of data files that have moved, such as data.train_text=more.txt");
   command.add_option("--step", arguments.step, "Step to compute again")
       ->check(within(between(1, 1'000'000'000'000)))
       ->type_name("STEP")

@@ -90,7 +90,7 @@ void Diagnostics::add(Place place, std::string message, std::string hint) {
   if (errors_.size() == max_size) {
     std::vector<Diagnostic> all = in_order(errors_);
     all.push_back({{.file = std::move(place.file)},
-                   fmt::format("more than {} errors, the rest is not listed", max_size),
+                   fmt::format("more than {} errors; the rest are not listed", max_size),
                    "check that this file is meant to be a config"});
     throw ConfigError(std::move(all));
   }

@@ -115,7 +115,7 @@ std::vector<std::string> kind_names(const std::vector<ConfigKind>& kinds) {
   return names;
 }
 
-/// The values of train.best_metric that every kind of model allows.
+/// The values of train.best_metric that at least one kind of model allows.
 std::vector<std::string> all_best_metrics() {
   std::vector<std::string> all;
   for (const ConfigKind& kind : model_kinds()) {

@@ -78,7 +78,7 @@ class ConfigReader {
   /// chosen  a config with the data.task and model.kind of the text
   bool check_key(const Place& place, const std::string& section, const std::string& key,
                  const Config& chosen);
-  /// Sets the keys of a map from `section.key` to values.
+  /// Sets the config keys of `values`, a map from `section.key` to the given value.
   void set(const std::map<std::string, Given>& values, const Folder& folder);
   /// Sets the value, or reports an error. Returns whether the value is valid.
   bool set_value(Field& field, const Given& given);

@@ -22,10 +22,10 @@ bool lacks_final_average(const RunDirectory& directory, const Config& config, st
 /// set to 0 later. Commands still use this average.
 bool has_unwanted_average(const RunDirectory& directory, const Config& config, std::uint64_t step);
 
-/// Averages the checkpoints of steps_to_average(), validates the average, writes it as
-/// RunDirectory::average_path() and reports it to `progress`. Its config has the train.average_last
-/// of `config`. Checkpoints that were not saved, were not kept or cannot be used are left out with
-/// a warning.
+/// Averages the checkpoints of steps_to_average(), validates the average, writes it to
+/// RunDirectory::average_path() and reports it to `progress`. The config stored with the average
+/// has the train.average_last of `config`. Checkpoints that were not saved, were not kept or cannot
+/// be used are left out with a warning.
 ///
 /// step    step of the newest checkpoint, which is the last step of the run
 /// throws  OutputError if the average cannot be written; kernels::Cancelled.

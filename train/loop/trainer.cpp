@@ -236,7 +236,8 @@ bool Trainer::train_step() {
     const kernels::CancellationScope cancellable(end_requested_);
     step = computer_.next_step(state_.step + 1 < config_.train.steps);
     computer_.compute(step);
-  } catch (const AnomalyError&) {  // with train.detect_anomaly; locates the operation again
+  } catch (const AnomalyError&) {  // with train.detect_anomaly
+    // handle_non_finite() locates the operation again.
     return handle_non_finite("a value is not finite", step);
   }
   if (!std::isfinite(step.loss.mean)) {
@@ -403,7 +404,7 @@ bool Trainer::average_last_checkpoints() {
 
 // ---- Non-finite values.
 
-/// Returns the result of train_step().
+/// Returns what train_step() returns: false after a rollback, otherwise true.
 bool Trainer::handle_non_finite(const std::string& found, const RunStep& step) {
   saver_.finish();  // a rollback may need the last checkpoint
   const std::string finding = group_.broadcast([&] { return store_non_finite(found, step); });
@@ -452,7 +453,7 @@ void Trainer::count_non_finite(const std::string& finding) {
 }
 
 /// Locates the origin of a non-finite value, stores a report in the run directory and returns a
-/// description: lines of which the second and later lines are indented by two spaces.
+/// description, whose lines after the first are indented by two spaces.
 std::string Trainer::store_non_finite(const std::string& found, const RunStep& step) {
   const BatchLoss loss = [&](const Batch& batch, std::size_t index) {
     return computer_.batch_loss(step, batch, index).mean;

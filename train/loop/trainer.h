@@ -147,7 +147,7 @@ class Trainer {
   TrainingState& state_;
   TimeUse& time_use_;
 
-  TextCodec codec_;  ///< encodes text like the corpus
+  TextCodec codec_;  ///< encodes text in the same way as the corpus
   RunDirectory& directory_;
   Progress& progress_;
   std::uint64_t epoch_ = 1;                           ///< epoch of the last step, from 1
@@ -155,7 +155,8 @@ class Trainer {
   const std::atomic<bool>* end_requested_ = nullptr;  ///< cancels a step or a validation
   Validator validator_;
   RunRecorder recorder_;
-  RunSaver saver_;  ///< declared last: its thread ends before the members it writes to
+  /// Declared last, so that its thread ends before the members that it writes to are destroyed.
+  RunSaver saver_;
 };
 
 }  // namespace tapestry

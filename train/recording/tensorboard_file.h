@@ -39,7 +39,7 @@ class EventSummary {
 /// Formats: tensorboard/compat/proto/{event,summary,tensor}.proto of TensorBoard 2.
 class EventFile {
  public:
-  /// Opens or creates the file `path`, and calls drop_after(step).
+  /// Opens or creates the file `path`, and removes the records that drop_after(step) removes.
   EventFile(std::filesystem::path path, std::uint64_t step);
 
   /// Appends the values of a step.

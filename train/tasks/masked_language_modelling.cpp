@@ -23,7 +23,8 @@
 namespace tapestry {
 namespace {
 
-/// The model reads all tokens of a window.
+/// The number of tokens in a window. The model reads all of them; a language model reads all but
+/// the last (data.context).
 std::size_t window_length(const Config& config) { return config.data.windows.context + 1; }
 
 /// Whether a "_" next to this character is part of a word such as app_mono, not a blank.

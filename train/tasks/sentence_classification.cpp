@@ -169,10 +169,11 @@ const LineCommand* ClassAnswers::command() const {
       .purpose = "Classify each sentence or image on standard input",
       .footer =
           "Prints a line for each input line: the class, a tab and its probability; an empty line "
-          "for a blank line.\nAn image is a line of its pixels, separated by commas: row by row "
-          "from the "
-          "top left, the channels\nof a pixel side by side, on the scale of the training images, "
-          "without a label; a heading gets an empty line.\n"
+          "for a blank line.\nAn image is a line of pixel values, separated by commas and without "
+          "a "
+          "label: row by row from the\ntop left, the channels of a pixel side by side, on the "
+          "scale "
+          "of the training images. The output for a\nheader line is an empty line.\n"
           "With --top K, the K most likely classes and their probabilities, separated by tabs.\n"
           "Examples:\n  tapestry classify runs/toy_agreement < sentences.txt\n"
           "  cut -d, -f1-64 digits.csv | tapestry classify runs/digits_vit",

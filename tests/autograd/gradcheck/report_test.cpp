@@ -84,7 +84,9 @@ TEST_CASE("the report distinguishes zero, missing, non-finite and non-parallel g
   CHECK(contains(explanation(row), "the gradient is not finite"));
 }
 
-TEST_CASE("the report of a wrong direction without conclusive coordinates has no cosine") {
+TEST_CASE(
+    "the report of a gradient that is wrong along a direction has no cosine if no coordinate is "
+    "conclusive") {
   GradcheckReport report;
   report.rows = {wrong_by(1.0)};
   report.rows[0].cosine = report.rows[0].factor = std::nan("");

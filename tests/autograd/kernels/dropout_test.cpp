@@ -92,8 +92,8 @@ TEST_CASE("the scale of kept elements compensates for the rate, to 48 bits") {
 }
 
 TEST_CASE(
-    "32 more bits decide about an element whose upper 16 bits equal the upper 16 bits of the "
-    "rate") {
+    "if an element's upper 16 bits equal those of the rate, 32 more bits decide whether it is "
+    "dropped") {
   constexpr std::size_t n = std::size_t{1} << 20;
   // Each element is kept at a rate equal to its 48 random bits, and dropped at a rate 2^-48 higher.
   std::size_t tied = 0;

@@ -42,7 +42,7 @@ TEST_CASE("OpenBLAS products on Tapestry's threads do not start OpenBLAS threads
   const Tensor a = random_normal({300, 300}, random.at(0));
   use_matmul(Matmul::openblas);
   // Starts Tapestry's threads, and makes OpenBLAS restart its threads if a fork has ended them, so
-  /// that the count below includes both.
+  // that the count below includes both.
   matmul(a, a);
   const std::ptrdiff_t threads = count_threads();
   for (int i = 0; i < 3; ++i) matmul(a, a);

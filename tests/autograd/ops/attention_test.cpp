@@ -121,7 +121,7 @@ TEST_CASE("attention gives hand-worked weights and values") {
              exact({1, 1, 1, 2}, {0.25, 0.75})),
       worked("a scale of 0", {exact({1, 1, 1}, {2}), two_keys}, weights({.scale = 0.0}),
              exact({1, 1, 1, 2}, {0.5, 0.5})),
-      // Scores w tanh(q + k) of 0 and ln 3.
+      // The scores w tanh(q + k) of the two keys are 0 and ln 3.
       worked("additive scores", additive, additive_weights({}), exact({1, 1, 1, 2}, {0.25, 0.75})),
       worked("scaled additive scores", additive, additive_weights({.scale = 0.5}),
              exact({1, 1, 1, 2}, {1 / (1 + root3), root3 / (1 + root3)})),

@@ -76,8 +76,8 @@ TEST_CASE("parameters and buffers loaded from a file are bit-identical to the sa
   CHECK(report.complete());
   CHECK(report.loaded == Names{"norm.weight", "norm.bias", "head.weight", "head.bias",
                                "norm.running_mean", "norm.running_var"});
-  CHECK(to_string(report) == "6 tensors loaded");
-  CHECK(to_string(LoadReport{.loaded = {"head.weight"}}) == "1 tensor loaded");
+  CHECK(to_string(report) == "6 matching tensors");
+  CHECK(to_string(LoadReport{.loaded = {"head.weight"}}) == "1 matching tensor");
 }
 
 TEST_CASE("values are converted to the element type of the model") {
@@ -101,7 +101,7 @@ TEST_CASE("load_parameters lists all tensors that do not fit and leaves the mode
   const std::vector<double> before = wider.values();
   const std::string text =
       error_text<CheckpointError>([&] { load_parameters(wider.parameters, path); });
-  CHECK(text.starts_with(path + ": does not fit the model:\n4 tensors loaded\nother shapes: "));
+  CHECK(text.starts_with(path + ": does not fit the model:\n4 matching tensors\nother shapes: "));
   CHECK(contains(text, "head.weight (2, 3), expected (4, 3), head.bias (2), expected (4)"));
   CHECK(wider.values() == before);
 

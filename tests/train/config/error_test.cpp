@@ -67,7 +67,7 @@ TEST_CASE("at most fifty errors are listed") {
   } catch (const ConfigError& error) {
     CHECK(error.diagnostics().size() == 51);
     CHECK(to_string(error.diagnostics().back()) ==
-          "x: more than 50 errors, the rest is not listed\n"
+          "x: more than 50 errors; the rest are not listed\n"
           "hint: check that this file is meant to be a config");
   }
 }

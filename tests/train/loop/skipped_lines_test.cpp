@@ -66,7 +66,7 @@ void write_images(const std::filesystem::path& path, const std::vector<std::int6
   for (std::size_t i = 0; i < labels.size(); ++i) {
     // The pixels depend on the parity of i, which is the same with and without the skipped images:
     // an
-    /// even number of them precedes each image.
+    // even number of them precedes each image.
     for (std::size_t k = 0; k < 4; ++k) {
       pixels.push_back(static_cast<std::uint8_t>((labels[i] * 37 + 50 * k * (i % 2 + 1)) % 256));
     }

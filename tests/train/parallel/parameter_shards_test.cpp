@@ -35,8 +35,8 @@ double noise(std::uint64_t i) {
   return static_cast<double>(static_cast<std::int64_t>(i ^ (i >> 32U))) * 0x1p-63;
 }
 
-/// Parameters of different sizes: less than one piece, several pieces and a remainder, and two
-/// axes. One parameter is frozen, and another does not affect the loss.
+/// Parameters of different sizes, from less than one piece to several pieces and a remainder. One
+/// parameter has two axes. One parameter is frozen, and another does not affect the loss.
 Parameters some_parameters(DType dtype) {
   Parameters parameters(dtype, 1);
   const Initializer initializer = normal_initializer(0.1);

@@ -174,7 +174,8 @@ TEST_CASE("several processes divide the micro-batches, bytes and memory of a ste
   REQUIRE(plan.division.has_value());
   const StepDivision& division = *plan.division;
   CHECK(division.micro_batches == std::vector<std::size_t>{2, 3, 3});
-  // A process sends (p - 1) / p of two nodes of the tree of sums, and of the parameters.
+  // The busiest of p processes sends (p - 1) / p of its values three times: for its two nodes in
+  // the tree of gradient sums, and for the updated parameters.
   CHECK(division.sent == plan.model.parameters / 3 * 2 * 4 * 3);
   CHECK(division.compute == Approx(plan.step.gradients * 3 / 8 + plan.step.update / 3));
   CHECK(plan.step.median >

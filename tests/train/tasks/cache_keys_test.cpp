@@ -27,7 +27,7 @@ using Lines = std::vector<std::string>;
 /// A change of a key, or of the content of the files that it names.
 struct Change {
   std::string key;                    ///< a key of the section `data`
-  Lines after{};                      ///< overrides only of the changed config
+  Lines after{};                      ///< overrides of the changed config only
   Lines before{};                     ///< overrides of both configs
   std::vector<std::string> edited{};  ///< files that get the content of FILE.edited
 };
