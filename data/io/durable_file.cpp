@@ -222,7 +222,7 @@ FileDescriptor TemporaryFile::create() {
                         }));
     const int code = file.is_open() ? EEXIST : errno;
     if (file.is_open()) {
-      slot_ = claim_slot(path_.string());        // not earlier, to keep files of other processes
+      slot_ = claim_slot(path_.native());        // not earlier, to keep files of other processes
       FileSystem& actual = posix_file_system();  // a simulated file system has no other processes
       struct stat status {};
       const bool is_taken = actual.lock(file.get()) != 0 && errno == EAGAIN;
