@@ -274,10 +274,30 @@ class TrainingPairs {
                                    fmt::format("{} with {}", source, target), corpus.notes));
       return;
     }
-    corpus.source_vocabulary = Vocabulary(make_subwords(
-        std::move(sources), words_, SubwordSide::source, base_, source, corpus.notes));
-    corpus.target_vocabulary = Vocabulary(make_subwords(
-        std::move(targets), words_, SubwordSide::target, base_, target, corpus.notes));
+    const auto learn_target = [&] {
+      corpus.target_vocabulary = Vocabulary(make_subwords(
+          std::move(targets), words_, SubwordSide::target, base_, target, corpus.notes));
+    };
+    try {
+      corpus.source_vocabulary = Vocabulary(make_subwords(
+          std::move(sources), words_, SubwordSide::source, base_, source, corpus.notes));
+    } catch (const VocabularyTooLarge& error) {
+      throw_smaller_maximum(error, learn_target);
+    }
+    learn_target();
+  }
+
+  /// Throws the error of the target vocabulary if its maximum size is smaller than the source
+  /// vocabulary's, so that the maximum in the hint is right for both.
+  template <class F>
+  [[noreturn]] static void throw_smaller_maximum(const VocabularyTooLarge& source,
+                                                 const F& learn_target) {
+    try {
+      learn_target();
+    } catch (const VocabularyTooLarge& target) {
+      if (target.max_size() < source.max_size()) throw;
+    }
+    throw VocabularyTooLarge(source);
   }
 
   void encode(FilePair& files, const TokenizerPair& tokenizers, const Corpus& corpus,

@@ -100,6 +100,15 @@ std::string SubwordModel::join(const Tokens& tokens) const {
 
 // ---- Training
 
+VocabularyTooLarge::VocabularyTooLarge(std::size_t size, std::size_t max_size,
+                                       const std::string& place)
+    : DataError(
+          fmt::format("data.vocabulary_size: found {}, expected at most {}, since {} has no "
+                      "more subwords",
+                      size, max_size, place),
+          fmt::format("set data.vocabulary_size to {} or less, or train on more text", max_size)),
+      max_size_(max_size) {}
+
 namespace {
 
 class Sentences : public sentencepiece::SentenceIterator {
@@ -136,11 +145,7 @@ std::optional<std::size_t> number_after(std::string_view message, std::string_vi
   const std::size_t size = options.vocabulary_size;
   if (message.find("Vocabulary size too high") != std::string_view::npos) {
     const auto max_size = number_after(message, "a value <= ");
-    throw DataError(fmt::format("data.vocabulary_size: found {}, expected at most {}, since {} has "
-                                "no more subwords",
-                                size, max_size.value_or(0), place),
-                    fmt::format("set data.vocabulary_size to {} or less, or train on more text",
-                                max_size.value_or(0)));
+    throw VocabularyTooLarge(size, max_size.value_or(0), place);
   }
   if (message.find("smaller than required_chars") != std::string_view::npos) {
     const auto min_size = number_after(message, fmt::format("{} vs ", size));

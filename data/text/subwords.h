@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "data/io/error.h"
 #include "data/text/vocabulary.h"
 
 namespace sentencepiece {
@@ -100,14 +101,27 @@ class SubwordModel {
   std::unique_ptr<sentencepiece::SentencePieceProcessor> sentencepiece_;
 };
 
+/// Thrown if a text has fewer subwords than data.vocabulary_size.
+class VocabularyTooLarge : public DataError {
+ public:
+  /// size   the requested number of subwords
+  /// place  origin of the text
+  VocabularyTooLarge(std::size_t size, std::size_t max_size, const std::string& place);
+  /// The maximum number of subwords for the text.
+  std::size_t max_size() const { return max_size_; }
+
+ private:
+  std::size_t max_size_;
+};
+
 /// Trains a model on sentences. The result does not depend on the order of the sentences or on the
 /// number of threads.
 ///
 /// sentences  UTF-8 without line ends and NUL
 /// options    with kind SubwordKind::unigram or bpe
 /// place      origin of the sentences in messages, such as a config key
-/// throws     DataError, naming the nearest possible size, if the vocabulary is too large or too
-///            small for the text.
+/// throws     VocabularyTooLarge; DataError, naming the nearest possible size, if the vocabulary is
+///            too small for the text.
 std::shared_ptr<const SubwordModel> train_subwords(std::span<const std::string> sentences,
                                                    const SubwordOptions& options,
                                                    const std::string& place);

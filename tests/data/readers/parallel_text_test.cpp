@@ -190,6 +190,20 @@ TEST_CASE("subwords are learned from both sides together or from each side separ
   CHECK(join(both, joint.source_vocabulary.decode(joint.train[0].target)) == "a dog .");
 }
 
+TEST_CASE("the size named for too large vocabularies is possible for both sides") {
+  for (const bool swapped : {false, true}) {
+    ParallelFolder text;
+    if (swapped) std::swap(text.options.train_source, text.options.train_target);
+    text.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 5000};
+    const std::string hint = hint_of([&] { text.load(); });
+    const std::size_t max_size = std::stoul(hint.substr(hint.find(" to ") + 4));
+    text.words.subwords.vocabulary_size = max_size;
+    CHECK(text.load().target_vocabulary.size() == max_size);
+    ++text.words.subwords.vocabulary_size;
+    CHECK(hint_of([&] { text.load(); }) == hint);
+  }
+}
+
 TEST_CASE("given subword models are used, and no subword file is read") {
   ParallelFolder text;
   text.words.subwords = {.kind = SubwordKind::bpe, .vocabulary_size = 22};
