@@ -126,6 +126,43 @@ std::string hint_for_section_line(std::string_view line) {
                      escaped(line.substr(0, section)));
 }
 
+/// A line `key: value` or `section:`.
+struct KeyLine {
+  std::size_t indentation;  ///< in spaces
+  std::string key;
+  bool has_value;
+};
+
+/// The key of a line; nullopt for other lines, such as those of a list.
+std::optional<KeyLine> read_key_line(std::string_view line) {
+  line = line.substr(0, line.find(" #"));
+  const std::size_t begin = std::min(line.find_first_not_of(' '), line.size());
+  const std::size_t end = line.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_", begin);
+  if (end == line.npos || end == begin || line[end] != ':') return std::nullopt;
+  return KeyLine{begin, std::string(line.substr(begin, end - begin)),
+                 line.find_first_not_of(' ', end + 1) != line.npos};
+}
+
+/// The hint for a key that is indented like no key above it; empty if the indentation is right.
+std::string hint_for_indentation(std::size_t wrong, const std::vector<std::string>& lines) {
+  const auto found = read_key_line(lines[wrong]);
+  std::size_t nearest = wrong;  // the line with a key above
+  for (std::size_t i = wrong; found && i-- > 0;) {
+    if (is_blank_or_comment(lines[i])) continue;
+    const auto above = read_key_line(lines[i]);
+    if (!above || above->indentation == found->indentation) return "";
+    if (nearest == wrong) nearest = i;
+    if (above->indentation < found->indentation) {
+      if (nearest == i && !above->has_value) return "";
+      break;
+    }
+  }
+  if (nearest == wrong) return "";
+  const std::size_t expected = read_key_line(lines[nearest])->indentation;
+  return fmt::format("indent `{}` by {} {} like line {}; it has {}", found->key, expected,
+                     expected == 1 ? "space" : "spaces", nearest + 1, found->indentation);
+}
+
 std::string hint_for(const YAML::Exception& error, const std::vector<std::string>& lines) {
   const bool starts_with_a_symbol =
       error.msg == YAML::ErrorMsg::UNKNOWN_TOKEN || error.msg == YAML::ErrorMsg::UNKNOWN_ANCHOR;
@@ -136,6 +173,7 @@ std::string hint_for(const YAML::Exception& error, const std::vector<std::string
   }
   if (found < lines.size()) {
     if (std::string hint = hint_for_section_line(lines[found]); !hint.empty()) return hint;
+    if (std::string hint = hint_for_indentation(found, lines); !hint.empty()) return hint;
   }
   const std::size_t line = find_wrong_line(line_of(error.mark), lines);
   const auto valid = line < lines.size() ? with_colon_and_space(lines[line]) : std::nullopt;

@@ -145,6 +145,8 @@ TEST_CASE("the hint for a mistake in a config says what to write") {
       {"train.steps: 10\n", "write `steps: ...` indented below `train:`"},
       {"data.task: copy\n", "write `task: ...` indented below `data:`"},
       {"data: task: copy\n", "write `task: copy` indented below `data:`"},
+      {"data:\n  task: copy\n   vocabulary: 5\n", "indent `vocabulary` by 2 spaces like line 2"},
+      {"model:\n    d_model: 16  # width\n\n  d_ff: 32\n", "indent `d_ff` by 4 spaces like line 2"},
       {"model:\n  d_ff: 8\n  num_heads = 2\n", "write `num_heads: 2`"},
       {"model:\n  num_heads=2\n", "write `num_heads: 2`, with a space after the colon"},
       {"train: {device: cuda}\n",
