@@ -142,10 +142,11 @@ std::optional<std::string> hint_for_needless_option(const AddedCommand& given,
   }
   if (!given.command.answers_lines) reject(program, mistake);
   std::error_code ignored;
-  throw UsageError(mistake,
-                   std::filesystem::exists(argument, ignored)
-                       ? fmt::format("to read a file, write < {}", format_argument(argument))
-                       : "pass the lines on standard input, such as `< FILE`");
+  throw UsageError(
+      mistake,
+      std::filesystem::exists(argument, ignored)
+          ? fmt::format("to read a file, write < {}", format_argument(argument))
+          : "pass lines on standard input: `echo TEXT |` before the command, or `< FILE` after it");
 }
 
 /// Describes a wrong number of values of an option. CLI11 2.3 reports it only in a message such as

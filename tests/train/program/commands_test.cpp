@@ -144,7 +144,7 @@ TEST_CASE("mistakes on the command line give exit code 2 and a hint") {
       {"inspect runs/tiny -- one", 2, {"found `one`, expected no more arguments"}},
       {"bleu --reference one two three", 2, {"found `three`, expected no more arguments"}},
       {"translate runs/tiny in.txt", 2, {"found `in.txt`", "to read a file, write < in.txt"}},
-      {"translate runs/tiny 'a b'", 2, {"found `a b`", "standard input, such as `< FILE`"}},
+      {"translate runs/tiny 'a b'", 2, {"found `a b`", "echo TEXT |"}},
       {{"translate", "runs/tiny", "\x1B[31mfile"}, 2, {"`\\x1B[31mfile`", "< $'\\033[31mfile'"}},
       {"inspect runs/tiny -x", 2, {"there is no option -x"}},
       {"inspect runs/tiny -- -x", 2, {"there is no option -x"}},
