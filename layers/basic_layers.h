@@ -95,9 +95,12 @@ class Linear {
   Linear(const Scope& scope, std::size_t in, std::size_t out, const LinearOptions& options = {});
   Tensor operator()(const Tensor& x) const;  ///< x (..., in) -> (..., out)
 
+  const Tensor& weight() const { return weight_; }  ///< (out, in)
+  const Tensor& bias() const { return bias_; }      ///< (out), undefined without a bias
+
  private:
   const std::string* path_;
-  Tensor weight_, bias_;  // bias_ is absent if `bias` is false
+  Tensor weight_, bias_;
 };
 
 /// Dropout [1]: in training each element becomes 0 with probability `rate`, and all other elements

@@ -24,8 +24,9 @@ namespace {
 void require_heads(const char* operation, const Tensor& x, const char* which,
                    std::size_t num_heads) {
   if (x.rank() != 3 || num_heads == 0 || x.shape()[2] % num_heads != 0 || x.shape()[2] == 0) {
-    throw ShapeError(fmt::format("{}: {} has shape {}, expected (batch, length, {} heads * width)",
-                                 operation, which, to_string(x.shape()), num_heads));
+    throw ShapeError(fmt::format(
+        "{}: {} has shape {}, expected (batch, length, num_heads * width) with num_heads = {}",
+        operation, which, to_string(x.shape()), num_heads));
   }
 }
 

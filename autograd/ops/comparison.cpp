@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -211,6 +213,16 @@ Tensor equal(const Tensor& a, const Tensor& b) {
 
 Tensor not_equal(const Tensor& a, const Tensor& b) {
   return apply_without_gradient(Comparison{"not_equal", Binary::not_equal}, a, b);
+}
+
+bool allclose(const Tensor& a, const Tensor& b, double relative, double absolute) {
+  const NoGrad no_grad;
+  const Tensor equals = broadcast_values("allclose", Binary::equal, a, b);
+  const Tensor difference = abs(a - b);
+  const Tensor near = (difference <= relative * abs(b) + absolute) *
+                      (difference < std::numeric_limits<double>::infinity());
+  const std::vector<double> close = maximum(equals, near).to_vector();
+  return std::ranges::find(close, 0.0) == close.end();
 }
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {

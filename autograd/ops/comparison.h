@@ -43,6 +43,13 @@ inline Tensor operator>(const Tensor& a, double b) { return a > Tensor::scalar(b
 /// \overload
 inline Tensor operator>=(const Tensor& a, double b) { return a >= Tensor::scalar(b, a.dtype()); }
 
+/// Whether |a - b| <= absolute + relative * |b| for all elements, with broadcasting, as in
+/// torch.allclose. NaN is not close to anything; infinities are close to equal infinities.
+///
+/// relative, absolute  tolerances, >= 0.
+/// throws              ShapeError if the shapes do not broadcast, DTypeError if the types differ.
+bool allclose(const Tensor& a, const Tensor& b, double relative = 1e-5, double absolute = 1e-8);
+
 /// Element-wise choice with broadcasting: y = a where the condition is not 0, and b elsewhere. NaN
 /// and infinity of the operand that is not chosen have no effect.
 ///

@@ -45,6 +45,8 @@ TEST_CASE("a linear layer without a bias is y = x W^T") {
   CHECK(listing(parameters) == std::vector<std::string>{"weight (3, 2)"});
   set_values(parameters, "weight", {1, 2, 3, 4, 5, 6});
   check_values(layer(Tensor::from({1, 2}, {1, 1}, DType::float64)), {3, 7, 11});
+  check_values(layer.weight(), {1, 2, 3, 4, 5, 6});
+  CHECK_FALSE(layer.bias().defined());
 }
 
 TEST_CASE(

@@ -52,6 +52,30 @@ TEST_CASE("only not_equal is true for NaN, at any position in a vector") {
   }
 }
 
+TEST_CASE("allclose compares with a relative and an absolute tolerance") {
+  struct Case {
+    double a, b, relative, absolute;
+    bool close;
+  };
+  for (const Case& c :
+       {Case{1.0, 1.0, 0, 0, true}, Case{1.0, 1.1, 0, 0, false}, Case{1.0, 1.1, 0.1, 0, true},
+        Case{1.1, 1.0, 0.095, 0, false}, Case{1.0, 1.1, 0.095, 0, true},
+        Case{0.0, 1e-9, 0, 1e-8, true}, Case{0.0, 1e-7, 0, 1e-8, false}, Case{inf, inf, 0, 0, true},
+        Case{inf, -inf, 1, 1, false}, Case{1.0, inf, 1, 1, false},
+        Case{not_a_number, not_a_number, 1, 1, false}}) {
+    CAPTURE(c.a);
+    CAPTURE(c.b);
+    const Tensor a = Tensor::from({{1, 2, c.a}, {4, 5, 6}}, DType::float64);
+    const Tensor b = Tensor::from({{1, 2, c.b}, {4, 5, 6}}, DType::float64);
+    CHECK(allclose(a, b, c.relative, c.absolute) == c.close);
+  }
+  CHECK(allclose(Tensor::from({1, 1 + 1e-6}), Tensor::scalar(1.0)));
+  CHECK_FALSE(allclose(Tensor::from({1, 1 + 1e-4}), Tensor::scalar(1.0)));
+  CHECK(allclose(zeros({0}), zeros({0})));
+  check_error<ShapeError>("allclose:|(2)|(3)", [] { allclose(zeros({2}), zeros({3})); });
+  CHECK_THROWS_AS(allclose(zeros({2}), Tensor::zeros({2}, DType::float64)), DTypeError);
+}
+
 TEST_CASE("comparisons broadcast, reject shapes that do not fit, and have no gradient") {
   struct Operation {
     std::string name;
