@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "autograd/error.h"
@@ -33,6 +34,12 @@ Ids::Ids(std::initializer_list<std::initializer_list<std::int32_t>> rows)
   }
 }
 
+Ids Ids::arange(std::size_t count) {
+  Ids ids = zeros({count});
+  std::iota(ids.begin(), ids.end(), 0);
+  return ids;
+}
+
 Ids Ids::from(std::vector<std::int32_t> ids) {
   const Shape shape{ids.size()};
   return Ids(shape, std::move(ids));
@@ -54,7 +61,7 @@ Ids Ids::operator[](const Ids& index) const {
   }
   std::vector<std::size_t> extents(index.shape_.begin(), index.shape_.end());
   extents.insert(extents.end(), shape_.begin() + 1, shape_.end());
-  Ids parts{Shape(extents)};
+  Ids parts = zeros(Shape(extents));
   const std::size_t part = shape_.product(1, shape_.rank());
   auto out = parts.values_.begin();
   for (std::size_t i = 0; i < index.size(); ++i) {
@@ -92,7 +99,7 @@ Ids slice(const Ids& ids, std::ptrdiff_t axis, std::ptrdiff_t begin, std::ptrdif
   const auto inner = static_cast<std::ptrdiff_t>(shape.product(along + 1, shape.rank()));
   Shape result_shape = shape;
   result_shape[along] = static_cast<std::size_t>(last - first);
-  Ids result(result_shape);
+  Ids result = Ids::zeros(result_shape);
   auto out = result.begin();
   for (std::size_t o = 0; o < shape.product(0, along); ++o) {
     const auto row = ids.begin() + static_cast<std::ptrdiff_t>(o) * extent * inner;
@@ -112,6 +119,46 @@ Ids select(const Ids& ids, std::ptrdiff_t axis, std::ptrdiff_t index) {
   const std::ptrdiff_t begin = index < 0 ? index + extent : index;
   const Ids part = slice(ids, axis, begin, begin + 1);
   return Ids(ids.shape().erased(along), {part.begin(), part.end()});
+}
+
+Ids concat(std::span<const Ids> parts, std::ptrdiff_t axis) {
+  if (parts.empty()) throw ValueError("concat: no ids given, expected at least 1");
+  Shape shape = parts[0].shape();
+  const std::size_t along = resolve_axis("concat", axis, shape.rank());
+  for (std::size_t k = 1; k < parts.size(); ++k) {
+    Shape others = parts[k].shape();
+    if (others.rank() == shape.rank()) others[along] = parts[0].shape()[along];
+    if (others != parts[0].shape()) {
+      throw ShapeError(
+          fmt::format("concat: ids {} have shape {}, expected {} like ids 0 except along axis {}",
+                      k, to_string(parts[k].shape()), to_string(parts[0].shape()), along));
+    }
+    shape[along] += parts[k].shape()[along];
+  }
+  std::vector<std::int32_t> values;
+  values.reserve(shape.size());
+  for (std::size_t o = 0; o < shape.product(0, along); ++o) {
+    for (const Ids& part : parts) {
+      const std::size_t block = part.shape().product(along, shape.rank());
+      values.insert(values.end(), part.data() + o * block, part.data() + (o + 1) * block);
+    }
+  }
+  return Ids(shape, std::move(values));
+}
+
+Ids stack(std::span<const Ids> parts, std::ptrdiff_t axis) {
+  if (parts.empty()) throw ValueError("stack: no ids given, expected at least 1");
+  const Shape& shape = parts[0].shape();
+  const std::size_t along = resolve_axis("stack", axis, shape.rank() + 1);
+  std::vector<Ids> layers;
+  for (const Ids& part : parts) {
+    if (part.shape() != shape) {
+      throw ShapeError(fmt::format("stack: ids {} have shape {}, expected {} like ids 0",
+                                   layers.size(), to_string(part.shape()), to_string(shape)));
+    }
+    layers.emplace_back(shape.inserted(along, 1), part.to_vector());
+  }
+  return concat(layers, static_cast<std::ptrdiff_t>(along));
 }
 
 }  // namespace tapestry

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <iosfwd>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,8 @@ class Ids {
  public:
   /// Empty ids, of shape (0).
   Ids() = default;
-  /// Ids that are all `value`.
-  explicit Ids(const Shape& shape, std::int32_t value = 0);
+  /// Ids that are all `value`. Without a value, use zeros(): Ids({2, 3}) are the ids 2 and 3.
+  Ids(const Shape& shape, std::int32_t value);
   /// Ids with one axis, of shape (values.size()).
   explicit Ids(std::vector<std::int32_t> values);
   /// The values in row-major order. Throws ShapeError if their number does not match the shape.
@@ -32,6 +33,10 @@ class Ids {
   /// not the id 7.
   template <std::same_as<std::int32_t> T>
   Ids(std::initializer_list<T> values) : Ids(std::vector<std::int32_t>(values)) {}
+  /// Zeros of a shape: Ids::zeros({2, 3}) is Ids{{0, 0, 0}, {0, 0, 0}}.
+  static Ids zeros(const Shape& shape) { return Ids(shape, 0); }
+  /// The ids 0, 1, ..., count - 1, such as positions, of shape (count).
+  static Ids arange(std::size_t count);
   /// Ids with one axis: Ids::from({4, 1, 1}) has shape (3).
   static Ids from(std::vector<std::int32_t> ids);
   /// Rows of any lengths, such as sentences: shorter rows are filled up with `padding_id`:
@@ -91,6 +96,22 @@ Ids slice(const Ids& ids, std::ptrdiff_t axis, std::ptrdiff_t begin, std::ptrdif
 /// The part of ids at one index of an axis, without that axis: select(ids, 0, 2) is row 2.
 /// Arguments, shapes and errors are the same as for `select` of a Tensor (ops/shape_ops.h).
 Ids select(const Ids& ids, std::ptrdiff_t axis, std::ptrdiff_t index);
+/// Ids joined along an existing axis: concat({prompt, next}, 1) for prompt (n, t) and next (n, 1)
+/// has shape (n, t + 1). Arguments, shapes and errors are the same as for `concat` of tensors
+/// (ops/shape_ops.h).
+Ids concat(std::span<const Ids> parts, std::ptrdiff_t axis);
+/// \overload
+inline Ids concat(std::initializer_list<Ids> parts, std::ptrdiff_t axis) {
+  return concat(std::span(parts.begin(), parts.size()), axis);
+}
+/// Ids of equal shapes, joined along a new axis: stack({a, b}, 0) for a and b of shape (t) has
+/// shape (2, t). Arguments, shapes and errors are the same as for `stack` of tensors
+/// (ops/shape_ops.h).
+Ids stack(std::span<const Ids> parts, std::ptrdiff_t axis);
+/// \overload
+inline Ids stack(std::initializer_list<Ids> parts, std::ptrdiff_t axis) {
+  return stack(std::span(parts.begin(), parts.size()), axis);
+}
 
 /// The ids row by row as in NumPy, then their shape, like to_string(Tensor) (tensor.h):
 ///

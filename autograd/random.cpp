@@ -130,7 +130,7 @@ Ids random_ids(const Shape& shape, const RandomStream& random, std::int32_t low,
         fmt::format("random_ids: the limits are {} and {}, expected low < high", low, high));
   }
   const double count = static_cast<double>(high) - low;
-  Ids result(shape);
+  Ids result = Ids::zeros(shape);
   for (std::size_t i = 0; i < result.size(); ++i) {
     // For the largest numbers of a stream, the product may be rounded up to `count`.
     const double offset = std::min(std::floor(count * random.uniform(i)), count - 1.0);
@@ -144,7 +144,7 @@ Ids random_permutation(std::size_t n, const RandomStream& random) {
   if (n > std::size_t{1} << 31) {
     throw ValueError(fmt::format("random_permutation: n is {}, expected at most 2^31", n));
   }
-  Ids order(Shape{n});
+  Ids order = Ids::zeros({n});
   std::iota(order.begin(), order.end(), 0);
   for (std::size_t i = n; i-- > 1;) {
     const auto drawn = static_cast<std::size_t>(static_cast<double>(i + 1) * random.uniform(i));
@@ -190,7 +190,7 @@ Ids random_categorical(const Tensor& logits, const RandomStream& random) {
                     to_string(logits.shape())));
   }
   const std::size_t n = logits.shape().back();
-  Ids result(logits.shape().erased(logits.rank() - 1));
+  Ids result = Ids::zeros(logits.shape().erased(logits.rank() - 1));
   dispatch(logits.dtype(), [&]<class T>() {
     for (std::size_t r = 0; r < result.size(); ++r) {
       const auto row = logits.values<T>().subspan(r * n, n);

@@ -238,7 +238,7 @@ struct TopKIndices {
     const std::size_t n = x.shape()[axis], inner = x.shape().product(axis + 1, x.rank());
     Shape shape = x.shape();
     shape[axis] = k;
-    Ids indices(shape);
+    Ids indices = Ids::zeros(shape);
     tied.resize(indices.size());
     dispatch(x.dtype(), [&]<class T>() {
       std::vector<std::int32_t> order;
@@ -294,7 +294,7 @@ TopK topk_log_softmax(const Tensor& x, std::size_t k) {
   }
   if (is_recorded(x)) throw ValueError("topk_log_softmax: a tape records x, expected inference");
   const Shape shape = x.shape().with_last(k);
-  TopK best{.values = Tensor::empty(shape, x.dtype()), .indices = Ids(shape)};
+  TopK best{.values = Tensor::empty(shape, x.dtype()), .indices = Ids::zeros(shape)};
   dispatch(x.dtype(), [&]<class T>() {
     const T* const in = x.values<T>().data();
     T* const values = best.values.mutable_values<T>().data();
@@ -321,7 +321,7 @@ Tensor one_hot(const Ids& ids, std::size_t classes, DType dtype) {
 }
 
 Ids to_ids(const Tensor& x) {
-  Ids ids(x.shape());
+  Ids ids = Ids::zeros(x.shape());
   dispatch(x.dtype(), [&]<class T>() {
     const auto values = x.values<T>();
     for (std::size_t p = 0; p < ids.size(); ++p) {

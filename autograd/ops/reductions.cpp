@@ -165,7 +165,7 @@ struct Argmax {
 
  private:
   Ids indices() const {
-    Ids result(values.shape());
+    Ids result = Ids::zeros(values.shape());
     std::ranges::transform(max.where, result.begin(),
                            [](std::size_t index) { return static_cast<std::int32_t>(index); });
     return result;
@@ -207,7 +207,7 @@ Tensor max(const Tensor& x) { return max_over(x, all_axes(x.rank()), false); }
 Ids argmax(const Tensor& x, std::ptrdiff_t axis, bool keep_dims) {
   if (x.rank() == 0) {
     resolve_axis(Argmax::name, axis, 1);
-    return Ids(Shape{});
+    return Ids::zeros({});
   }
   const std::size_t along = resolve_axis(Argmax::name, axis, x.rank());
   AxisSet axes;

@@ -123,7 +123,9 @@ TEST_CASE("ids are made from rows, from a shape and a value, and from values") {
   CHECK(rows[5] == 6);
   CHECK(rows == Ids(Shape{2, 3}, {1, 2, 3, 4, 5, 6}));
   CHECK(Ids(Shape{2, 2}, 7) == Ids{{7, 7}, {7, 7}});
-  CHECK(Ids(Shape{3})[2] == 0);
+  CHECK(Ids::zeros({2, 3}) == Ids{{0, 0, 0}, {0, 0, 0}});
+  CHECK(Ids::arange(3) == Ids{0, 1, 2});
+  CHECK(Ids::arange(0) == Ids());
   CHECK(Ids(std::vector<std::int32_t>{7, 8, 9}) == Ids(Shape{3}, {7, 8, 9}));
   CHECK(Ids().shape() == Shape{0});
   CHECK(Ids().size() == 0);
@@ -151,9 +153,9 @@ TEST_CASE("values that do not fit a shape and rows of different lengths are reje
 }
 
 TEST_CASE("the position of an id is described by its indices") {
-  CHECK(Ids(Shape{2, 3}).place(4) == "(1, 1)");
-  CHECK(Ids(Shape{5}).place(4) == "(4)");
-  CHECK(Ids(Shape{2, 3, 4}).place(23) == "(1, 2, 3)");
+  CHECK(Ids::zeros({2, 3}).place(4) == "(1, 1)");
+  CHECK(Ids::zeros({5}).place(4) == "(4)");
+  CHECK(Ids::zeros({2, 3, 4}).place(23) == "(1, 2, 3)");
 }
 
 TEST_CASE("ids are indexed along their first axis, like tensors") {
@@ -163,7 +165,7 @@ TEST_CASE("ids are indexed along their first axis, like tensors") {
   CHECK(rows[Ids()].shape() == Shape{0, 3});
   CHECK(Ids::from({7, 8, 9})[Ids::from({2, 0})] == Ids::from({9, 7}));
   CHECK(Ids::from({7, 8, 9})[Ids{{2, 0}}] == Ids{{9, 7}});
-  CHECK(Ids(Shape{2, 0})[Ids::from({1})].shape() == Shape{1, 0});
+  CHECK(Ids::zeros({2, 0})[Ids::from({1})].shape() == Shape{1, 0});
 }
 
 TEST_CASE("an out-of-range index into ids is rejected") {
@@ -171,8 +173,25 @@ TEST_CASE("an out-of-range index into ids is rejected") {
   check_error<ValueError>("ids:|(1, 0)|2|0|1|(2, 3)", [&] { rows[Ids{{0, 1}, {2, 0}}]; });
   CHECK_THROWS_AS(rows[Ids::from({-1})], ValueError);
   CHECK_THROWS_AS(Ids()[Ids::from({0})], ValueError);
-  check_error<ShapeError>("ids:|the shape is ()", [&] { Ids(Shape{})[Ids::from({0})]; });
-  CHECK_THROWS_AS(rows[Ids(Shape{1, 1, 1, 1, 1, 1, 1, 1})], ShapeError);
+  check_error<ShapeError>("ids:|the shape is ()", [&] { Ids::zeros({})[Ids::from({0})]; });
+  CHECK_THROWS_AS(rows[Ids::zeros({1, 1, 1, 1, 1, 1, 1, 1})], ShapeError);
+}
+
+TEST_CASE("ids are joined along an existing or a new axis, like tensors") {
+  const Ids rows{{1, 2}, {3, 4}};
+  CHECK(concat({rows, Ids{{5}, {6}}}, 1) == Ids{{1, 2, 5}, {3, 4, 6}});
+  CHECK(concat({rows, Ids{{7, 8}}}, 0) == Ids{{1, 2}, {3, 4}, {7, 8}});
+  CHECK(concat({rows, Ids::zeros({2, 0}), rows}, -1) == Ids{{1, 2, 1, 2}, {3, 4, 3, 4}});
+  CHECK(stack({Ids{1, 2}, Ids{3, 4}, Ids{5, 6}}, 0) == Ids{{1, 2}, {3, 4}, {5, 6}});
+  CHECK(stack({Ids{1, 2}, Ids{3, 4}, Ids{5, 6}}, -1) == Ids{{1, 3, 5}, {2, 4, 6}});
+  check_error<ShapeError>("concat:|ids 1|(1, 3)|(2, 2)|axis 0", [&] {
+    concat({rows, Ids{{1, 2, 3}}}, 0);
+  });
+  check_error<ShapeError>("concat:|(2)|(2, 2)", [&] { concat({rows, Ids{1, 2}}, 0); });
+  CHECK_THROWS_AS(concat({rows}, 2), ValueError);
+  CHECK_THROWS_AS(concat(std::span<const Ids>(), 0), ValueError);
+  check_error<ShapeError>("stack:|ids 1|(3)|(2)", [] { stack({Ids{1, 2}, Ids{1, 2, 3}}, 0); });
+  CHECK_THROWS_AS(stack(std::span<const Ids>(), 0), ValueError);
 }
 
 TEST_CASE("ids are sliced and selected along any axis, like tensors") {

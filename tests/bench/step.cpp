@@ -12,7 +12,7 @@ constexpr std::uint64_t seed = 1;
 
 /// Reproducible ids of words, which differ for each `what`.
 Ids random_ids(const Problem& p, std::string_view what) {
-  Ids ids(Shape{p.batch, p.length});
+  Ids ids = Ids::zeros({p.batch, p.length});
   const RandomStream random = RandomStream(seed).named(what);
   const auto words = static_cast<double>(p.vocabulary - first_word_id);
   std::uint64_t counter = 0;

@@ -36,7 +36,7 @@ struct Alphabet {
   }
   /// (1, characters of the text)
   Ids encode(const std::string& text) const {
-    Ids ids(Shape{1, text.size()});
+    Ids ids = Ids::zeros({1, text.size()});
     for (std::size_t i = 0; i < text.size(); ++i) ids[i] = std::int32_t(characters.find(text[i]));
     return ids;
   }
@@ -44,7 +44,7 @@ struct Alphabet {
 
 /// `context` characters from each start position, (rows, context).
 Ids windows(const Ids& text, const Ids& starts, std::size_t offset) {
-  Ids result(Shape{starts.size(), context});
+  Ids result = Ids::zeros({starts.size(), context});
   for (std::size_t row = 0; row < starts.size(); ++row) {
     for (std::size_t i = 0; i < context; ++i) result(row, i) = text[starts[row] + offset + i];
   }

@@ -32,7 +32,7 @@ double taste(std::size_t user, std::size_t film) {
 
 /// Ratings of pairs of users and films: three quarters of all pairs; the others are held out.
 struct Ratings {
-  Ids user = Ids(Shape{1, users*films}), film = user;
+  Ids user = Ids::zeros({1, users*films}), film = user;
   std::vector<double> rating;
 };
 
@@ -47,7 +47,7 @@ Ratings ratings(bool known) {
       some.rating.push_back(taste(u, f));
     }
   }
-  some.user = some.film = Ids(Shape{1, pairs.size()});
+  some.user = some.film = Ids::zeros({1, pairs.size()});
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     some.user(0, i) = pairs[i][0];
     some.film(0, i) = pairs[i][1];

@@ -27,7 +27,7 @@ struct Sequences {
 Sequences random_sequences(std::size_t n, const RandomStream& random) {
   Sequences all{random_ids({n, max_length}, random.named("tokens"), 1, vocabulary),
                 random_ids({n}, random.named("lengths"), min_length, max_length + 1),
-                Ids(Shape{n, 1})};
+                Ids::zeros({n, 1})};
   for (std::size_t row = 0; row < n; ++row) {
     for (std::size_t i = 1; i < max_length; ++i) {
       if (std::cmp_greater_equal(i, all.lengths[row])) all.tokens(row, i) = padding;

@@ -28,10 +28,10 @@ struct Example {
 /// Random sequences; the decoder reads <begin> and the answer, and predicts the answer.
 Example draw(std::size_t step) {
   const RandomStream random = RandomStream(1).at(step);
-  Example batch{.source = {.ids = Ids(Shape{rows, length}),
+  Example batch{.source = {.ids = Ids::zeros({rows, length}),
                            .lengths = std::vector<std::int32_t>(rows, length)},
                 .target = {},
-                .labels = Ids(Shape{rows, length})};
+                .labels = Ids::zeros({rows, length})};
   batch.target = batch.source;
   for (std::size_t row = 0; row < rows; ++row) {
     for (std::size_t i = 0; i < length; ++i) {

@@ -103,7 +103,7 @@ inline TokenBatch padded(const TokenBatch& tokens, std::size_t columns, std::int
 
 /// Ids below `words`, without padding ids.
 inline Ids random_ids(std::size_t rows, std::size_t length, std::size_t words, std::uint64_t seed) {
-  Ids ids(Shape{rows, length});
+  Ids ids = Ids::zeros({rows, length});
   std::uint64_t counter = 0;
   for (std::int32_t& id : ids) {
     const double u = RandomStream(seed).uniform(counter++);

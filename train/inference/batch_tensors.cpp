@@ -9,7 +9,7 @@ namespace tapestry {
 namespace {
 
 Ids matrix(std::size_t rows, std::size_t columns, const std::vector<std::int32_t>& values) {
-  Ids ids(Shape{rows, columns});
+  Ids ids = Ids::zeros({rows, columns});
   std::copy(values.begin(), values.end(), ids.begin());
   return ids;
 }

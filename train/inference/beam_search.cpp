@@ -105,7 +105,7 @@ class BatchSearch {
 
  private:
   Ids last_tokens() const {
-    Ids tokens(Shape{searches_.size() * slots_, 1});
+    Ids tokens = Ids::zeros({searches_.size() * slots_, 1});
     for (std::size_t row = 0; row < tokens.size(); ++row) {
       tokens[row] = searches_[row / slots_].last_token(row % slots_);
     }

@@ -217,13 +217,7 @@ Ids with_columns(const Ids& ids, const Ids& added) {
         fmt::format("decoder: found {} rows of tokens, expected {} as in the previous call",
                     added.shape()[0], ids.shape()[0]));
   }
-  const std::size_t before = ids.shape()[1], after = added.shape()[1];
-  Ids all(Shape{ids.shape()[0], before + after});
-  for (std::size_t row = 0; row < ids.shape()[0]; ++row) {
-    for (std::size_t i = 0; i < before; ++i) all(row, i) = ids(row, i);
-    for (std::size_t i = 0; i < after; ++i) all(row, before + i) = added(row, i);
-  }
-  return all;
+  return concat({ids, added}, 1);
 }
 
 /// Computes the whole sequences again for each token.

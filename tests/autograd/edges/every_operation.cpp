@@ -35,7 +35,7 @@ void append(Cases& all, Cases more) { std::ranges::move(more, std::back_inserter
 
 /// Ids (rows, length) below `vocabulary` that occur with uneven frequency.
 Ids uneven_ids(std::size_t rows, std::size_t length, std::size_t vocabulary) {
-  Ids ids(Shape{rows, length});
+  Ids ids = Ids::zeros({rows, length});
   for (std::size_t i = 0; i < ids.size(); ++i) {
     ids.data()[i] = static_cast<std::int32_t>(vocabulary == 0 ? 0 : i * i % vocabulary);
   }
@@ -45,7 +45,7 @@ Ids uneven_ids(std::size_t rows, std::size_t length, std::size_t vocabulary) {
 /// Indices below 4 along axis 1, of shape (rows of x, 3, n) and the same for every row.
 Ids index_of_rows(const Tensor& x) {
   const std::size_t rows = x.shape()[0], n = x.shape()[2];
-  Ids ids(Shape{rows, 3, n});
+  Ids ids = Ids::zeros({rows, 3, n});
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const std::size_t in_row = i % (3 * n);
     ids[i] = static_cast<std::int32_t>(in_row * in_row % 4);

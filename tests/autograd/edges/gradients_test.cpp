@@ -332,7 +332,7 @@ std::vector<Sum> sums() {
   const Tensor x = uneven({very_many, width}, 0.0, "x");
   const Tensor weight = Tensor::ones({width}, DType::float64),
                bias = Tensor::zeros({width}, DType::float64);
-  Ids labels(Shape{very_many});
+  Ids labels = Ids::zeros({very_many});
   for (std::size_t i = 0; i < very_many; ++i) labels[i] = static_cast<std::int32_t>(i * i % 7);
 
   return {

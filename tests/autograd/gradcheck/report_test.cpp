@@ -357,7 +357,7 @@ TEST_CASE("the search for the first wrong operation skips operations that cannot
 
 TEST_CASE("an operation with a second result runs again to find a wrong gradient") {
   const Tensor logits = random_leaf({1, 2, 3}, 1);
-  Ids targets(Shape{1, 2});
+  Ids targets = Ids::zeros({1, 2});
   targets(0, 0) = 2;
   targets(0, 1) = 0;
   double nll = 0.0;

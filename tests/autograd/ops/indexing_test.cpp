@@ -23,7 +23,7 @@ namespace {
 
 /// Ids below `extent` that occur with uneven frequency.
 Ids uneven_ids(const Shape& shape, std::size_t extent) {
-  Ids ids(shape);
+  Ids ids = Ids::zeros(shape);
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i * i % extent);
   return ids;
 }
@@ -67,7 +67,7 @@ TEST_CASE("index_select and gather give hand-worked values and gradients") {
       worked("gather from the end", gathers(-1, Ids{{2}, {0}}), x, exact({2, 1}, {3, 4})),
       worked("an index smaller than x", gathers(0, Ids{{2, 0}}), square, exact({1, 2}, {7, 2}),
              {10, 20}, {0, 20, 0, 0, 0, 0, 10, 0, 0}),
-      worked("gather of nothing", gathers(1, Ids(Shape{2, 0})), x, exact({2, 0}, {})),
+      worked("gather of nothing", gathers(1, Ids::zeros({2, 0})), x, exact({2, 0}, {})),
   });
 }
 
@@ -106,18 +106,18 @@ TEST_CASE(
   check_error<ValueError>("index_select: index (1) is -1|< 2", [&] { x[Ids::from({1, -1})]; });
   check_error<ValueError>("index_select: axis 2", [&] { index_select(x, 2, Ids()); });
   check_error<ValueError>("index_select", [&] { index_select(zeros({}), 0, Ids::from({0})); });
-  CHECK_THROWS_AS(index_select(zeros({1, 1, 1, 1, 1}), 0, Ids(Shape{1, 1, 1, 1, 1})), ShapeError);
+  CHECK_THROWS_AS(index_select(zeros({1, 1, 1, 1, 1}), 0, Ids::zeros({1, 1, 1, 1, 1})), ShapeError);
   check_error<ValueError>("gather: index (1, 1) is 3|< 3", [&] {
     gather(x, 1, Ids{{0, 1}, {2, 3}});
   });
   check_error<ValueError>("gather: index (0, 1) is -2|< 2", [&] { gather(x, 0, Ids{{0, -2}}); });
   check_error<ValueError>("gather: axis -3", [&] { gather(x, -3, Ids{{0}}); });
   check_error<ShapeError>("gather: index|(3, 1)|2 axes|(2, 3)|except along axis 1", [&] {
-    gather(x, 1, Ids(Shape{3, 1}));
+    gather(x, 1, Ids::zeros({3, 1}));
   });
-  check_error<ShapeError>("gather: index|(2)|axis 0", [&] { gather(x, 0, Ids(Shape{2})); });
-  check_error<ShapeError>("gather", [&] { gather(x, 0, Ids(Shape{5, 4})); });
-  CHECK(gather(x, 0, Ids(Shape{5, 3})).shape() == Shape{5, 3});
+  check_error<ShapeError>("gather: index|(2)|axis 0", [&] { gather(x, 0, Ids::zeros({2})); });
+  check_error<ShapeError>("gather", [&] { gather(x, 0, Ids::zeros({5, 4})); });
+  CHECK(gather(x, 0, Ids::zeros({5, 3})).shape() == Shape{5, 3});
 }
 
 TEST_CASE("topk gives the largest elements in descending order and their indices") {
@@ -220,7 +220,7 @@ TEST_CASE("embedding gives hand-worked values and gradients") {
              column, exact({1, 2, 1}, {0, 0}), {1, 10}, {11, 1, 0}),
       worked("ids of one axis", looks_up(Ids(Shape{2}, {2, 1})), w, exact({2, 2}, {5, 6, 3, 4})),
       worked("one id", looks_up(Ids(Shape{}, 1)), w, exact({3, 4})),
-      worked("no ids", looks_up(Ids(Shape{2, 0})), column, exact({2, 0, 1}, {})),
+      worked("no ids", looks_up(Ids::zeros({2, 0})), column, exact({2, 0, 1}, {})),
   });
 }
 

@@ -58,7 +58,7 @@ struct Problem {
   std::size_t ignore_every = 0;
 
   Ids targets() const {
-    Ids ids(Shape{rows, length});
+    Ids ids = Ids::zeros({rows, length});
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const bool left_out = ignore_every != 0 && i % ignore_every == 0;
       ids[i] = left_out ? ignored : static_cast<std::int32_t>(i * i % vocabulary);
@@ -172,7 +172,7 @@ TEST_CASE("cross_entropy and accuracy reject targets and shapes that do not fit"
   check_error<ShapeError>("cross_entropy: logits|(1, 2, 3)|(1, 3, vocabulary)|(1, 3)",
                           loss(logits, Ids{{1, 2, 0}}));
   check_error<ShapeError>("cross_entropy: |(6, 5)|(5, vocabulary)",
-                          loss(zeros({6, 5}), Ids(Shape{5})));
+                          loss(zeros({6, 5}), Ids::zeros({5})));
   for (const Shape& shape : {Shape{2, 2, 3}, Shape{1, 3, 3}, Shape{1, 2, 0}, Shape{2, 3}}) {
     check_error<ShapeError>("cross_entropy", loss(zeros(shape), Ids{{1, 2}}));
   }
@@ -181,7 +181,7 @@ TEST_CASE("cross_entropy and accuracy reject targets and shapes that do not fit"
   check_error<ValueError>("target (0, 1) is 3|< 3", loss(logits, Ids{{1, 3}}));
   check_error<ValueError>("all 2 targets|(id 1)", loss(logits, Ids{{1, 1}}, {.ignored_id = 1}));
   check_error<ValueError>("all 0 targets",
-                          loss(zeros({2, 0, 3}), Ids(Shape{2, 0}), {.ignored_id = 1}));
+                          loss(zeros({2, 0, 3}), Ids::zeros({2, 0}), {.ignored_id = 1}));
   for (const double alpha : {-0.1, 1.0, not_a_number, inf}) {
     check_error<ValueError>("label_smoothing",
                             loss(logits, Ids{{1, 1}}, {.label_smoothing = alpha}));

@@ -243,10 +243,10 @@ TEST_CASE("concat and stack reject tensors that do not fit each other") {
     concat({a, a, zeros({2, 4})}, 0);
   });
   check_error<ShapeError>("concat", [&] { concat({a, zeros({3})}, 0); });
-  check_error<ValueError>("concat: no tensors", [&] { concat({}, 0); });
+  check_error<ValueError>("concat: no tensors", [&] { concat(std::span<const Tensor>(), 0); });
   check_error<ValueError>("concat", [&] { concat({a}, 2); });
   check_error<ValueError>("concat", [&] { concat({scalar, scalar}, 0); });
   check_error<ShapeError>("stack: tensor 1|(3, 2)|(2, 3)", [&] { stack({a, zeros({3, 2})}, 0); });
-  check_error<ValueError>("stack: no tensors", [&] { stack({}, 0); });
+  check_error<ValueError>("stack: no tensors", [&] { stack(std::span<const Tensor>(), 0); });
   check_error<ValueError>("stack: axis 3|-3 <= axis < 3", [&] { stack({a}, 3); });
 }

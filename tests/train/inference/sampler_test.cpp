@@ -215,7 +215,7 @@ TEST_CASE("a draw uses and penalizes only the last tokens that fit the window") 
     const RandomStream random = RandomStream(4).named("sampling");
     for (std::size_t i = 0; i < rest.size(); ++i) {
       const std::size_t read = std::min(text.size(), max_tokens);
-      TokenBatch tokens{.ids = Ids(Shape{1, read}), .lengths = {static_cast<std::int32_t>(read)}};
+      TokenBatch tokens{.ids = Ids::zeros({1, read}), .lengths = {static_cast<std::int32_t>(read)}};
       std::copy(text.end() - static_cast<std::ptrdiff_t>(read), text.end(), tokens.ids.begin());
       const Tensor logits = network(tokens, Mode::inference());
       const auto all = logits.values<double>().last(11);

@@ -39,7 +39,7 @@ TransformerOptions options_of(NormPlacement norm, Activation activation, TiedEmb
 Ids ids_of(const Golden& file, const std::string& name, std::size_t b) {
   const std::size_t length = file.at("input/" + name).shape().back();
   const std::vector<std::int32_t> all = file.integers(name);
-  Ids ids(Shape{rows, length});
+  Ids ids = Ids::zeros({rows, length});
   std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(b * ids.size()), ids.size(), ids.begin());
   return ids;
 }

@@ -64,8 +64,8 @@ struct Checked {
     return "none";
   }
 
-  NetworkInput input{.source = {.ids = Ids(Shape{2, 0}), .lengths = {0, 0}},
-                     .target = {.ids = Ids(Shape{2, 4}), .lengths = {4, 3}}};
+  NetworkInput input{.source = {.ids = Ids::zeros({2, 0}), .lengths = {0, 0}},
+                     .target = {.ids = Ids::zeros({2, 4}), .lengths = {4, 3}}};
   Replaceable* network = nullptr;
   std::unique_ptr<Network> checked;
 };
@@ -76,7 +76,7 @@ TEST_CASE("checking a valid network does not change its results") {
   CHECK(&good.checked->unwrapped() == good.network);
   CHECK(good.checked->causal());
   const Tensor features = Tensor::ones({2, 4, 3});
-  CHECK(good.checked->loss(features, Ids(Shape{2, 4}), {}).mean.item() == 1.0);
+  CHECK(good.checked->loss(features, Ids::zeros({2, 4}), {}).mean.item() == 1.0);
 }
 
 using NetworkChange = std::function<void(Replaceable&)>;
@@ -166,7 +166,7 @@ TEST_CASE("results with a wrong shape or type are rejected, and exceptions name 
 }
 
 TEST_CASE("a custom network must return a scalar loss, and logits of the expected width") {
-  const Ids labels(Shape{2, 4});
+  const Ids labels = Ids::zeros({2, 4});
   const Tensor features = Tensor::ones({2, 4, 3});
   const Checked vector, wide;
   vector.network->loss_with = [](const Tensor& x) { return Loss{.mean = x}; };
