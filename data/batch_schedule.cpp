@@ -202,7 +202,8 @@ void BatchSchedule::sort_chunks(std::vector<std::size_t>& order) const {
 }
 
 std::size_t BatchSchedule::max_rows(std::size_t longest_side) const {
-  return max_tokens_ / std::max<std::size_t>(longest_side, 1);
+  // Random segmentations may be longer than the stored examples.
+  return std::max<std::size_t>(max_tokens_ / std::max<std::size_t>(longest_side, 1), 1);
 }
 
 void BatchSchedule::sort_by_longest_side(std::vector<std::size_t>& order,

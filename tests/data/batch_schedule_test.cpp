@@ -226,6 +226,16 @@ TEST_CASE(
   CHECK(static_cast<double>(sizes.tokens) / static_cast<double>(sizes.batches) > 0.97 * 512);
 }
 
+TEST_CASE("examples that an epoch makes longer than a batch are still in one batch each") {
+  const std::vector<Example> pairs(50, Example{{5, 6}, {5, 6}});
+  BatchSchedule schedule(pairs, BatchTokens{5}, 1, longer_in_epoch(pairs));
+  std::vector<BatchIndices> batches;
+  for (std::size_t i = 0; i < schedule.batches_per_epoch(); ++i) {
+    batches.push_back(schedule.at({.epoch = 0, .batch = i}));
+  }
+  CHECK(covers_all(batches, pairs.size()));
+}
+
 TEST_CASE(
     "if lengths vary between epochs, batches have little padding and the same numbers of rows") {
   const std::vector<Example> pairs = random_pairs(20'003);

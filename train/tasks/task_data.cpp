@@ -309,7 +309,7 @@ class Regularization {
         target_(make_sampler(corpus.target_vocabulary, sampling)),
         layout_(find_task(config).layout()),
         windows_(has_windows(config)),
-        max_length_(config.model.max_length),
+        max_length_(part_token_limit(parts[0], config).tokens),
         seed_(config.train.seed) {}
 
   Example operator()(const Example& example, std::size_t index, std::uint64_t epoch) const {

@@ -148,15 +148,19 @@ TEST_CASE("batches group examples by their sampled lengths in the epoch, except 
 }
 
 TEST_CASE("an example whose sampled segmentation is too long keeps its original segmentation") {
-  Sentences sentences;
-  sentences.config.data.words.subwords.sampling.alpha = 0.01;
-  const Example& example = sentences.corpus.train.front();
-  sentences.config.model.max_length = example.source.size() + 1;
-  const auto transform = subword_regularization(sentences.config, sentences.corpus);
-  for (std::uint64_t epoch = 0; epoch < 20; ++epoch) {
-    const Example sampled = transform(example, 0, epoch);
-    CHECK(sampled.source.size() <= example.source.size());
-    CHECK(sampled.target.size() <= example.target.size());
+  for (const bool in_batch : {false, true}) {
+    Sentences sentences;
+    sentences.config.data.words.subwords.sampling.alpha = 0.01;
+    const Example& example = sentences.corpus.train.front();
+    std::size_t& limit =
+        in_batch ? sentences.config.train.batch_tokens : sentences.config.model.max_length;
+    limit = example.source.size() + 1;
+    const auto transform = subword_regularization(sentences.config, sentences.corpus);
+    for (std::uint64_t epoch = 0; epoch < 20; ++epoch) {
+      const Example sampled = transform(example, 0, epoch);
+      CHECK(sampled.source.size() <= example.source.size());
+      CHECK(sampled.target.size() <= example.target.size());
+    }
   }
 }
 
