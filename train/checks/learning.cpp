@@ -34,7 +34,11 @@ double initial_loss_tolerance(const CheckContext& context) {
 
 // ---- Overfitting one batch.
 
-constexpr std::size_t max_steps = 600;
+constexpr std::size_t min_steps = 600;   ///< without success
+constexpr std::size_t max_steps = 6000;  ///< while the loss still falls
+/// The loss still falls if its distance to the minimum shrinks to this factor in `progress_steps`.
+constexpr double progress_factor = 0.97;
+constexpr std::size_t progress_steps = 200;
 constexpr double learned = 0.05;  ///< in nats per token, above the minimum
 constexpr double learning_rate = 1e-3;
 constexpr std::size_t warmup_steps = 50;  ///< deep post-norm models need warmup
@@ -151,7 +155,7 @@ std::string capacity_limit(const CheckContext& context, double loss) {
   }
   const double minimum = minimum_loss_of_read_tokens(context);
   if (std::isfinite(minimum) && loss < minimum + learned) {
-    return fmt::format("the tokens that it reads for each label limit the loss to at least {:.4f}",
+    return fmt::format("from the tokens that it reads for each label, no model reaches a loss below {:.4f}",
                        minimum);
   }
   return "";
@@ -199,10 +203,15 @@ CheckResult overfit_batch(const CheckContext& context) {
   const double limit = minimum + learned;
   const double first = trainer.step(context.batch);
   double loss = first;
+  double earlier = first;  // the loss `progress_steps` before
   std::size_t steps = 1;
   while (steps < max_steps && std::isfinite(loss) && loss >= limit) {
     loss = trainer.step(context.batch);
     ++steps;
+    if (steps % progress_steps != 0) continue;
+    const bool falls = loss - minimum < progress_factor * (earlier - minimum);
+    if (steps >= min_steps && !falls) break;
+    earlier = loss;
   }
   std::string details = fmt::format("loss of {} examples from {:.3f} to {:.4f} in {} steps",
                                     context.batch.rows, first, loss, steps - 1);

@@ -50,6 +50,14 @@ TEST_CASE("check prints a line for each check, and the number of checks that pas
   }
 }
 
+TEST_CASE("the check of overfitting continues while the loss of a narrow model falls") {
+  const TinyWorkplace work;
+  const std::string out = work.out("check tiny.yaml model.d_model=4 model.d_ff=4");
+  CHECK(contains(out, "ok      overfitting   loss of 6 examples from "));
+  const std::size_t steps = out.find(" steps", out.find("overfitting"));
+  CHECK(std::stoul(out.substr(out.rfind(' ', steps - 1) + 1)) > 600);
+}
+
 TEST_CASE("check of a trained run skips the initial loss") {
   const std::string out = TrainedWorkplace().out("check runs/tiny");
   CHECK(contains(out, "\nskipped initial loss  the model is trained; its loss is "));
