@@ -154,7 +154,7 @@ std::optional<std::size_t> number_after(std::string_view message, std::string_vi
                     "and the characters of {}",
                     size, min_size.value_or(0), options.byte_fallback ? ", the 256 bytes" : "",
                     place),
-        fmt::format("set data.vocabulary_size to more than {}, or lower data.character_coverage",
+        fmt::format("set data.vocabulary_size to {} or more, or lower data.character_coverage",
                     min_size.value_or(0)));
   }
   if (message.find("sentences_.empty()") != std::string_view::npos) {

@@ -143,7 +143,7 @@ std::optional<KeyLine> read_key_line(std::string_view line) {
                  line.find_first_not_of(' ', end + 1) != line.npos};
 }
 
-/// The hint for a key that is indented like no key above it; empty if the indentation is right.
+/// The hint for a key whose indentation matches no key above it; empty if the indentation is right.
 std::string hint_for_indentation(std::size_t wrong, const std::vector<std::string>& lines) {
   const auto found = read_key_line(lines[wrong]);
   std::size_t nearest = wrong;  // the line with a key above
@@ -158,15 +158,20 @@ std::string hint_for_indentation(std::size_t wrong, const std::vector<std::strin
     }
   }
   if (nearest == wrong) return "";
-  const std::size_t expected = read_key_line(lines[nearest])->indentation;
-  return fmt::format("indent `{}` by {} {} like line {}; it has {}", found->key, expected,
-                     expected == 1 ? "space" : "spaces", nearest + 1, found->indentation);
+  return fmt::format("indent `{}` and `{}` in line {} equally: they have {} and {} spaces",
+                     found->key, read_key_line(lines[nearest])->key, nearest + 1,
+                     found->indentation, read_key_line(lines[nearest])->indentation);
 }
 
 std::string hint_for(const YAML::Exception& error, const std::vector<std::string>& lines) {
   const bool starts_with_a_symbol =
       error.msg == YAML::ErrorMsg::UNKNOWN_TOKEN || error.msg == YAML::ErrorMsg::UNKNOWN_ANCHOR;
   if (starts_with_a_symbol) return "put the value in double quotes if it is meant as text";
+  for (const auto& [kind, bracket] : {std::pair("map", '}'), std::pair("sequence", ']')}) {
+    if (error.msg.find(fmt::format("end of {} flow not found", kind)) != std::string::npos) {
+      return fmt::format("close the section or list above with `{}`", bracket);
+    }
+  }
   const std::size_t found = line_of(error.mark);  // the line of the error or the next line
   for (const std::size_t each : {found, found - 1}) {
     if (each < lines.size() && has_escape_in_quotes(lines[each])) return backslash_hint;
