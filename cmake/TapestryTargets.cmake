@@ -11,12 +11,14 @@ target_include_directories(tapestry_compile_options INTERFACE ${PROJECT_SOURCE_D
 target_compile_options(tapestry_compile_options INTERFACE
   # In a group, a local name may shadow a name of another file, and g++ treats the files as headers.
   -Wall -Wextra -Wpedantic
-  "$<IF:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>,-Wno-subobject-linkage;$<$<CXX_COMPILER_ID:GNU>:-Wshadow=local>,-Wshadow>"
+  "$<IF:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>,$<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage;-Wshadow=local>,-Wshadow>"
   -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion
   # False warnings of g++ 12 about fmt, std::string (GCC bug 105651) and AVX-512
   # intrinsics (GCC bug 105593).
-  -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict
-  -Wno-uninitialized -Wno-maybe-uninitialized
+  "$<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread>"
+  "$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict;-Wno-uninitialized;-Wno-maybe-uninitialized>"
+  # clang 19 reports deprecated functions inside std::stable_sort() of libstdc++ 12.
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>
   $<$<BOOL:${TAPESTRY_WERROR}>:-Werror>
   # -fno-math-errno and -fno-trapping-math do not change results: errno is never read, and
   # floating-point traps are never enabled.
@@ -54,7 +56,7 @@ if(TAPESTRY_SANITIZE)
     target_compile_definitions(tapestry_compile_options INTERFACE TAPESTRY_TSAN)
     # The thread sanitizer does not support fences. The only fence decides when a worker of the
     # thread pool may sleep; it does not protect data.
-    target_compile_options(tapestry_compile_options INTERFACE -Wno-tsan)
+    target_compile_options(tapestry_compile_options INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)
   endif()
 endif()
 

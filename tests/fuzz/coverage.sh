@@ -9,7 +9,7 @@ build=.build/fuzz-coverage
 .ci/packages.sh clang llvm
 
 cmake --preset asan -B "$build" -DTAPESTRY_SANITIZE=fuzzer-no-link \
-  -DCMAKE_CXX_FLAGS='-Wno-unknown-warning-option -fprofile-instr-generate -fcoverage-mapping' >/dev/null
+  -DCMAKE_CXX_FLAGS='-fprofile-instr-generate -fcoverage-mapping' >/dev/null
 cmake --build "$build" --parallel "$(nproc)" --target fuzz_replay
 
 program=$build/tests/fuzz/fuzz_replay
