@@ -193,7 +193,7 @@ Corpus load_corpus(const DataOptions& options, const FixedVocabularies* fixed) {
   corpus.fingerprint = fingerprint(corpus);
   note_equal_files(corpus);
   note_equal_sides(corpus);
-  if (options.task == "labelled_text" || options.task == "images") note_missing_classes(corpus);
+  if (source.has_classes) note_missing_classes(corpus);
   return corpus;
 }
 

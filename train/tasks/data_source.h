@@ -33,6 +33,9 @@ struct DataSource {
   /// at both ends.
   bool makes_windows = false;
 
+  /// Whether the target of each example is one class.
+  bool has_classes = false;
+
   /// The tokenization of the text, for these vocabularies.
   TextFormat (*format)(const DataOptions&, const Vocabulary& source, const Vocabulary& target) =
       [](const DataOptions&, const Vocabulary&, const Vocabulary&) { return TextFormat(); };

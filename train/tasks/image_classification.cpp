@@ -140,6 +140,7 @@ class ImageClassification : public Task {
                                     config.data.images.train_images);
                      }},
         .load = load,
+        .has_classes = true,
         .held_out = held_out,
         .check_other_files = check_other_files};
     return {&images};

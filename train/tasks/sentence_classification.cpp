@@ -84,6 +84,7 @@ class SentenceClassification : public Task {
             [](const DataOptions& o, const FixedVocabularies* fixed) {
               return load_labelled_text(o.text, o.words, ".", fixed, o.on_bad_line, o.training);
             },
+        .has_classes = true,
         .format =
             [](const DataOptions& o, const Vocabulary& source, const Vocabulary&) {
               return TextFormat{.tokenizer = sentence_tokenizer(source, o.words),
@@ -93,9 +94,9 @@ class SentenceClassification : public Task {
         .kind = {.name = "toy_agreement",
                  .keys = {"data.train_size", "data.validation_size", "data.test_size",
                           "data.seed"}},
-        .load = [](const DataOptions& o, const FixedVocabularies*) {
-          return make_toy_agreement(o.generated);
-        }};
+        .load = [](const DataOptions& o,
+                   const FixedVocabularies*) { return make_toy_agreement(o.generated); },
+        .has_classes = true};
     return {&labelled_text, &toy_agreement};
   }
 
