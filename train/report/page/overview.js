@@ -103,8 +103,11 @@ function makeCharts(charts) {
     const {name, series} = chart, [title, format] = chartTitle(chart), isMain = metrics.has(name);
     const values = new Set(series.flatMap((s) => s.raw.map((p) => p.y)));
     const [value] = values, isCurve = series.some((s) => s.raw.length > 1);
-    if (isCurve && values.size === 1 && value != null && !isMain) constants.push(`${title} ${format(value)}`);
-    else (isMain ? large : small).push(new Chart(title, series, format, isMain ? 260 : 160).host);
+    if (isCurve && values.size === 1 && value != null && !isMain) {
+      constants.push(`${title} ${format(value)}`);
+    } else {
+      (isMain ? large : small).push(new Chart(title, series, format, isMain ? 260 : 160).host);
+    }
   }
   return [
     el('div', {class: 'charts'}, large),
@@ -352,7 +355,8 @@ function scoreGrid(settings, best, [title, format]) {
   const cell = (row, column) => {
     const mean = byValue.get(keyOf(row, column))?.mean;
     if (mean == null) return el('td', {}, '-');
-    const share = (mean - worst) / (best - worst) || 0;  // 0 if all scores are equal
+    // 0 if all scores are equal; halves, because differences of the largest numbers overflow
+    const share = (mean / 2 - worst / 2) / (best / 2 - worst / 2) || 0;
     const strength = Math.round(100 * share);
     const style = `background:color-mix(in srgb, var(--bar) ${strength}%, transparent)`;
     return el('td', {style}, el(mean === best ? 'strong' : 'span', {}, format(mean)));
