@@ -103,8 +103,8 @@ struct ImageShape {
 ///   parameters  projection: Linear (patch_size^2 * channels -> d_model); class_token (1, 1,
 ///               d_model), normal with variance 1 / d_model
 ///   call        images (rows, height * width * channels) -> (rows, 1 + patches, d_model)
-///   throws      ShapeError if the image is empty or patch_size does not divide its height and
-///               width, or if images have a different shape
+///   throws      ShapeError if the image is empty, if patch_size does not divide its height and
+///               width, or if `images` does not have the shape above
 ///
 /// [1] Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words", eq. 1.
 class PatchEmbedding {

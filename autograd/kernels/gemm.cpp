@@ -30,7 +30,7 @@ struct Product {
 
 std::size_t ceil_div(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
-/// The columns of b (k, n) in the order that tiles read: panels of tile_width columns,
+/// The columns of b (k, n) in the order in which tiles read them: panels of tile_width columns,
 /// each stored row by row. The first panels may be read from b itself instead of being packed.
 template <class T>
 class ColumnPanels {
@@ -38,7 +38,8 @@ class ColumnPanels {
   static ColumnPanels all_packed(const Operand<T>& b, std::size_t k, std::size_t n) {
     return {b, k, n, 0};
   }
-  /// Packs b only if enough rows of a use it; the last, incomplete panel is always packed.
+  /// Packs b only if it is transposed or if enough rows of a use it. An incomplete last panel is
+  /// always packed.
   static ColumnPanels for_rows(std::size_t m, const Operand<T>& b, std::size_t k, std::size_t n) {
     const bool pays = b.transposed || m > 3 * tile_height;
     return {b, k, n, pays ? 0 : n / tile_width<T>};

@@ -12,7 +12,7 @@
 #include "autograd/kernels/namespace.h"
 #include "autograd/kernels/simd.h"
 
-/// Packing: copies operands into the order that tiles read.
+/// Packing: copies operands into the order in which tiles read them.
 namespace tapestry::kernels::inline TAPESTRY_KERNELS_NAMESPACE {
 
 namespace internal {

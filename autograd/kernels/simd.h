@@ -34,8 +34,8 @@ Vec<T> load(const T* data) {
   return Vec<T>::load_unaligned(data);
 }
 
-/// Instructions of one set, by the type of their operands: a b + c, and loads and stores of the
-/// first n <= lanes values.
+/// Functions for single instructions of the instruction set, overloaded by operand type: a b + c,
+/// and loads and stores of the first n <= lanes values.
 namespace internal {
 
 #if defined(__AVX512F__)

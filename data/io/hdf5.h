@@ -110,8 +110,8 @@ class VirtualFile {
   /// Creates the file with creation properties of H5P_FILE_CREATE. throws Error.
   File create(const PropertyList& creation);
 
-  /// Rethrows the first exception of read() or write(), if there was one. Call it after libhdf5
-  /// fails, since libhdf5 does not report the reason, and also before relying on its success.
+  /// Rethrows the first exception of read() or write(), if they threw one. Call it if libhdf5
+  /// reports a failure, since libhdf5 does not report the reason, and also if it reports success.
   void rethrow_error() const {
     if (error_) std::rethrow_exception(error_);
   }

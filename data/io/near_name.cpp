@@ -17,6 +17,14 @@ char folded_character(char c) {
   return c == '-' ? '_' : c;
 }
 
+/// Whether names with these extensions may be mistaken for each other.
+bool are_similar(const std::filesystem::path& a, const std::filesystem::path& b) {
+  const auto is_yaml = [](const auto& extension) {
+    return extension == ".yaml" || extension == ".yml";
+  };
+  return a == b || (is_yaml(a) && is_yaml(b));
+}
+
 }  // namespace
 
 std::string folded(std::string_view word) {
@@ -57,18 +65,6 @@ std::optional<std::string> closest(std::string_view word, std::span<const std::s
   }
   return result;
 }
-
-namespace {
-
-/// Whether names with these extensions may be mistaken for each other.
-bool are_similar(const std::filesystem::path& a, const std::filesystem::path& b) {
-  const auto is_yaml = [](const auto& extension) {
-    return extension == ".yaml" || extension == ".yml";
-  };
-  return a == b || (is_yaml(a) && is_yaml(b));
-}
-
-}  // namespace
 
 std::optional<std::string> closest_path(const std::filesystem::path& path) {
   namespace fs = std::filesystem;

@@ -145,7 +145,7 @@ class Lattice {
  private:
   struct Edge {
     std::size_t begin;
-    std::size_t next;  ///< index of the next edge with the same end; 0 if there is none
+    std::size_t next;  ///< index of the next edge with the same end; 0 for the last edge
     std::int32_t id;
     Scaled weight;  ///< sum over all segmentations that end with this piece
   };

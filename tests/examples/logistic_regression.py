@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Logistic regression on NumPy arrays: standardization and metrics are NumPy expressions, the loss
+# Logistic regression on NumPy arrays: standardization and metrics are NumPy expressions; the loss
 # and its gradients are tensors. The same program as logistic_regression.cpp, in PyTorch.
 
 import sys

@@ -37,7 +37,7 @@ struct Allocations {
   bool operator==(const Allocations&) const = default;
 };
 
-/// A model that trains on one batch, with new dropout in each step.
+/// A model that trains on one batch, with new dropout masks in each step.
 struct Training {
   Training(const TransformerOptions& options, std::size_t words, TokenBatch from, TokenBatch to)
       : model(options, DType::float32, 1, words), source(std::move(from)), target(std::move(to)) {

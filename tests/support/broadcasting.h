@@ -20,8 +20,8 @@ namespace tapestry::test {
 
 using BinaryOperation = std::function<Tensor(const Tensor&, const Tensor&)>;
 
-/// Shapes that broadcast: equal, left, right and both ways, scalars, ranks that differ, extents of
-/// 1 at every axis, axes around the widths of vectors, empty axes.
+/// Shapes that broadcast: equal shapes, one or both operands expanded, scalars, different ranks,
+/// extents of 1 at every axis, extents close to the vector widths, empty axes.
 inline const std::vector<std::pair<Shape, Shape>> broadcastable_shapes = {
     {{}, {}},
     {{1}, {}},

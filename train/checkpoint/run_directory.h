@@ -15,7 +15,7 @@
 
 namespace tapestry {
 
-/// Selects the checkpoints of a run to keep: the union of the following sets.
+/// Selects which checkpoints of a run to keep: the union of the following sets.
 struct Retention {
   std::size_t keep_last = 2;           ///< number of newest checkpoints to keep, >= 1
   std::vector<std::uint64_t> steps{};  ///< steps to keep regardless of age

@@ -283,7 +283,7 @@ void visit_model(const Section& field, TransformerOptions& o) {
   field("skip_scale", o.skip_scale, not_negative(), with_permission,
         "factor of the residual connection around a sublayer");
   field("sublayer_scale", o.sublayer_scale, not_negative(), with_permission,
-        "factor of the output of a sublayer");
+        "factor that multiplies the output of each sublayer");
   field("norm", o.norm, any_of<NormPlacement>(), never,
         "normalization before each sublayer (pre) or after its residual connection (post)");
   field("normalization", o.normalization, any_of<Normalization>(), never,

@@ -101,9 +101,8 @@ class ConfigCheck {
   ///
   /// origins  where each key was set
   /// errors   receives the errors
-  /// kind     kind of the model; contradictions between keys that the kind does not use are not
-  /// reported.
-  ///          May be null.
+  /// kind     kind of the model, or null. Contradictions between keys that the kind does not use
+  ///          are not reported.
   ConfigCheck(const Origins& origins, Diagnostics& errors, const ConfigKind* kind = nullptr)
       : origins_(origins), errors_(errors), kind_(kind) {}
 

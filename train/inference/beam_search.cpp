@@ -171,7 +171,7 @@ std::size_t next_batch_size(const std::vector<SearchInput>& inputs,
 
 using Batches = std::vector<std::vector<std::size_t>>;
 
-/// The indices of inputs of similar length, the longest first.
+/// Batches of inputs of similar length, as indices, the longest inputs first.
 Batches batches_by_length(const std::vector<SearchInput>& inputs, const SearchOptions& options) {
   std::vector<std::size_t> order = first_indices(inputs.size());
   std::ranges::stable_sort(order, std::ranges::greater(),

@@ -52,8 +52,8 @@ struct StepLoss {
   StepDurations durations{};
 };
 
-/// A step of a run. StepComputer::next_step() sets the first four members, StepComputer::compute()
-/// sets the other members.
+/// A step of a run. StepComputer::next_step() sets the first four members; StepComputer::compute()
+/// sets the others.
 struct RunStep {
   std::uint64_t number = 0;  ///< number of the step, from 1
   BatchPosition position{};  ///< position of its first batch
@@ -112,7 +112,8 @@ using BatchObservers = std::function<std::unique_ptr<TapeObserver>(std::size_t b
 class StepComputer {
  public:
   /// A run before its first step. `corpus` and `group` must outlive the object.
-  /// throws  DataError if an example of the corpus is longer than the model's positions.
+  /// throws  DataError if an example of the corpus has more tokens than the model has positions, or
+  ///         than train.batch_tokens.
   StepComputer(Config config, const Corpus& corpus, ProcessGroup& group = single_process());
   StepComputer(const StepComputer&) = delete;
   StepComputer& operator=(const StepComputer&) = delete;

@@ -44,7 +44,8 @@ enum class RunEnd { finished, signal, time, last_step };
 class Trainer {
  public:
   /// `corpus`, `directory`, `progress` and `group` must outlive the trainer.
-  /// throws  DataError if an example of the corpus is longer than the model's positions.
+  /// throws  DataError if an example of the corpus has more tokens than the model has positions, or
+  ///         than train.batch_tokens.
   Trainer(Config config, const Corpus& corpus, RunDirectory& directory, Progress& progress,
           ProcessGroup& group = single_process());
 

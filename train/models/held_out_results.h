@@ -101,8 +101,9 @@ EvaluationSet held_out_set(const TrainedModel& trained, const Corpus& corpus, st
 HeldOutAccuracy held_out_accuracy(const TrainedModel& trained, const Corpus& corpus,
                                   const std::vector<Example>& set, std::size_t max_examples);
 
-/// Selects `count` examples to show and returns their losses in descending order: half of them are
-/// the greatest losses, the other half is evenly spaced among the remaining losses.
+/// Selects `count` examples to show and returns their losses in descending order: half of
+/// the examples have the greatest losses; the other half are evenly spaced among the rest, sorted
+/// by loss.
 std::vector<ExampleLoss> worst_and_spread(const std::vector<ExampleLoss>& losses,
                                           std::size_t count);
 

@@ -47,8 +47,8 @@ void ShardLayout::add_buckets(std::size_t min_values) {
   }
 }
 
-/// Divides each bucket so that the processes have equal numbers of values, summed over this bucket
-/// and all earlier buckets, as closely as pieces allow.
+/// Divides each bucket so that the number of values per process, summed over this bucket and all
+/// earlier buckets, is as equal as the pieces allow.
 void ShardLayout::divide_buckets(std::size_t processes) {
   std::vector<std::size_t> before(processes + 1, 0);  // values of the ranks below r so far
   std::size_t all = 0;                                // values of the buckets so far

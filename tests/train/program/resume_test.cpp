@@ -79,7 +79,7 @@ TEST_CASE("train --until saves and stops after a step, and the run can be resume
 }
 
 TEST_CASE(
-    "resuming a finished run changes none of its files, not even temporary files and the lock") {
+    "resuming a finished run changes none of its files, not even temporary files or the lock") {
   const TrainedWorkplace work;
   work.write("runs/tiny/checkpoints/.step-00000013.h5.tmp-1-0", "of a crash");
   const auto lock_before = fs::last_write_time(work / "runs/tiny/.lock");

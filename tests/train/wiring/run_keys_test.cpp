@@ -83,8 +83,9 @@ const std::vector<Row> rows = {
     {"train.max_time", "1h"},
 };
 
-/// A part that a key may or may not change, and that is not compared: scores of different outputs,
-/// the best checkpoints, or weights of 0, which even a tiny learning rate changes.
+/// For some keys, a part of the run that the key may or may not change. It is not compared: scores
+/// of different outputs, the best checkpoints, or weights of 0, which even a tiny learning rate
+/// changes.
 const std::map<std::string, Part> uncertain = {
     {"train.ema_decay", files},           {"train.label_smoothing", weights},
     {"train.validate_every", files},      {"train.best_metric", files},
