@@ -274,9 +274,8 @@ bool is_finished(const RunDirectory& directory, const ResumePlan& plan, RunPhase
                  const RunOptions& options, ProcessGroup& group) {
   if (reason_of_end(plan).empty()) return false;
   const bool lacks_end =
-      group.is_rank_0() &&
-      (lacks_final_average(directory, plan.config, plan.checkpoint.step) ||
-       (was_finished(plan) && phase != RunPhase::finished));
+      group.is_rank_0() && (lacks_final_average(directory, plan.config, plan.checkpoint.step) ||
+                            (was_finished(plan) && phase != RunPhase::finished));
   return !group.any_process(lacks_end) || options.dry_run;
 }
 
@@ -284,6 +283,12 @@ bool is_finished(const RunDirectory& directory, const ResumePlan& plan, RunPhase
 void report_finished(const RunDirectory& directory, const ResumePlan& plan,
                      const RunOptions& options, const ProcessGroup& group) {
   for (const std::string& warning : warnings_of(plan)) warn(warning);
+  for (const auto* changes : {&plan.changes.free, &plan.changes.allowed}) {
+    for (const ConfigDifference& change : *changes) {
+      if (change.key == "train.steps") continue;  // part of the reason below
+      warn(fmt::format("{} has no effect: no step is left to train", to_string(change)));
+    }
+  }
   if (options.quiet || !group.is_rank_0()) return;
   const std::uint64_t step = plan.checkpoint.step;
   std::string text =

@@ -124,8 +124,13 @@ bool Trainer::finished() const { return state_.step >= config_.train.steps || ou
 
 std::string Trainer::best_in_words() const {
   if (!state_.best_step) return "";
-  return fmt::format("best validation: {} {:.4f} at step {}", config_.train.best_metric,
-                     state_.best_value, format_count(*state_.best_step));
+  const std::string& metric = config_.train.best_metric;
+  const bool never_scored = metric != "loss" && state_.best_value == 0.0;
+  return fmt::format("best validation: {} {:.4f} at step {}{}", metric, state_.best_value,
+                     format_count(*state_.best_step),
+                     never_scored ? "; all validations scored 0, so the best step is arbitrary: "
+                                    "choose another train.best_metric, such as loss"
+                                  : "");
 }
 
 bool Trainer::out_of_patience() const {

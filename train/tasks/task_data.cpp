@@ -270,12 +270,19 @@ void require_fitting_examples(const Corpus& corpus, const Config& config) {
 Corpus load_fitting_corpus(const Config& config, const FixedVocabularies* fixed) {
   if (config.data.on_bad_line == OnBadLine::stop) return load_counting_misfits(config, fixed);
   Corpus corpus = load_corpus(config.data, fixed);
-  const bool had_none = corpus.training().empty();  // for a trained model without training files
-  for (const Part& part : parts) skip_misfits(corpus, part, config);
-  if (had_none || !corpus.training().empty()) return corpus;
-  throw DataError(fmt::format("data: found no training {} that can be used, expected one or more",
-                              find_task(config).words(config).examples),
-                  "set data.on_bad_line=stop to see why they were skipped");
+  const auto is_empty = [&](const Part& part) {
+    return part.examples == &Corpus::train ? corpus.training().empty()
+                                           : (corpus.*part.examples).empty();
+  };
+  for (const Part& part : parts) {
+    if (is_empty(part)) continue;  // its files are not named
+    skip_misfits(corpus, part, config);
+    if (!is_empty(part)) continue;
+    throw DataError(fmt::format("data: found no {} {} that can be used, expected one or more",
+                                part.adjective, find_task(config).words(config).examples),
+                    "set data.on_bad_line=stop to see why they were skipped");
+  }
+  return corpus;
 }
 
 namespace {

@@ -88,6 +88,11 @@ TEST_CASE("examples that are too long are counted, by file and line, before trai
   work.write("train.de", "a b c d e f g\na b c d e f g\n");
   check_rejected(work, "train text.yaml data.on_bad_line=skip", 3,
                  {"found no training pairs that can be used", "data.on_bad_line=stop"});
+  work.write("train.de", "a b\na b\n");
+  work.write("train.en", "a\na cat\n");
+  work.write("valid.de", "a b c d e f g\n");
+  check_rejected(work, "train text.yaml data.on_bad_line=skip", 3,
+                 {"found no validation pairs that can be used", "data.on_bad_line=stop"});
   const KindWorkplace classes;
   check_rejected(classes, "train classes.yaml model.max_length=4", 3,
                  {classes.at("labels.txt") + ":5: found 5 tokens to read, expected at most 4",

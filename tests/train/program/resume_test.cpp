@@ -90,6 +90,20 @@ TEST_CASE(
   CHECK(fs::last_write_time(work / "runs/tiny/.lock") == lock_before);
   CHECK(contains(work.out("train --resume runs/tiny train.steps=10"),
                  "it has done 12 steps, and train.steps is 10"));
+  const Outcome unused = work.run(
+      "train --resume runs/tiny train.best_metric=bleu --allow-change train.best_metric "
+      "train.log_every=1");
+  CHECK(unused.code == 0);
+  check_words(unused.err, {"warning: train.best_metric: loss -> bleu has no effect",
+                           "warning: train.log_every: ", "has no effect"});
+  CHECK(work.contents() == before);
+}
+
+TEST_CASE("a run whose validations all score 0 advises another best_metric") {
+  const std::string out =
+      TinyWorkplace().out("train tiny.yaml train.best_metric=exact_match train.steps=2");
+  CHECK(contains(out, "best validation: exact_match 0.0000 at step "));
+  CHECK(contains(out, "choose another train.best_metric"));
 }
 
 TEST_CASE("a finished run whose learning rate is 0 continues with the printed options") {

@@ -57,19 +57,19 @@ TEST_CASE("train prints its progress and writes config, checkpoints, metrics and
 TEST_CASE("the end of a run names the best validation and its step, even after a resume") {
   const TrainedWorkplace work;
   work.out(
-      "train tiny.yaml train.run_dir=best train.best_metric=exact_match "
+      "train tiny.yaml train.run_dir=best train.best_metric=token_accuracy "
       "train.validate_every=1 schedule.learning_rate=1 --until 6");
   const std::string out = work.out("train --resume best");
   double best = -1.0;
   std::uint64_t at = 0;
   for (const auto& [step, value] :
-       validation_values(work.read("best/metrics.csv"), "exact_match")) {
+       validation_values(work.read("best/metrics.csv"), "token_accuracy")) {
     if (value <= best) continue;
     best = value;
     at = step;
   }
-  const std::size_t end = out.find(
-      fmt::format("\nbest validation: exact_match {:.4f} at step {}\ndone: 12 steps; ", best, at));
+  const std::size_t end = out.find(fmt::format(
+      "\nbest validation: token_accuracy {:.4f} at step {}\ndone: 12 steps; ", best, at));
   CHECK_MESSAGE(end != out.npos, out);
   CHECK_FALSE(contains(work.out("train tiny.yaml train.run_dir=none data.validation_size=0"),
                        "best validation"));
