@@ -45,6 +45,16 @@ void require_command(const CLI::App& program, const std::string& word) {
   const auto begins = [&](const std::string& name) {
     return word.size() >= min_length && name.starts_with(word);
   };
+  constexpr const char* to_answer = "use `translate`, `classify`, `tag`, `fill` or `generate`";
+  constexpr std::array<std::array<const char*, 2>, 5> others{
+      {{"resume", "use `train --resume RUN`"},
+       {"test", "use `evaluate RUN`"},
+       {"predict", to_answer},
+       {"infer", to_answer},
+       {"version", "use `--version`"}}};
+  for (const auto& [other, hint] : others) {
+    if (word == other) throw UsageError(fmt::format("unknown command `{}`", word), hint);
+  }
   const auto longer = std::ranges::find_if(names, begins);
   const auto meant = longer == names.end() ? closest(word, names) : std::optional(*longer);
   throw UsageError(fmt::format("unknown command `{}`", word),
@@ -117,11 +127,11 @@ std::optional<std::string> hint_for_needless_option(const AddedCommand& given,
     }
     const std::string name = argument.substr(0, argument.find('='));
     auto meant = option_meant_by(options, name);
-    if (!meant) meant = closest(name, options);
     const auto longer = std::ranges::find_if(options, [&](const std::string& option) {
       return name.size() > 3 && option.starts_with(name);
     });
     if (!meant && longer != options.end()) meant = *longer;
+    if (!meant) meant = closest(name, options);
     const auto at = std::ranges::find(words, argument);
     const bool has_next = at != words.end() && at + 1 != words.end() && !(at + 1)->starts_with('-');
     const std::string next = has_next ? *(at + 1) : "";
@@ -142,6 +152,10 @@ std::optional<std::string> hint_for_needless_option(const AddedCommand& given,
   }
   if (!given.command.answers_lines) reject(program, mistake);
   std::error_code ignored;
+  if (std::filesystem::is_directory(argument, ignored)) {
+    throw UsageError(mistake, fmt::format("put the run first: {} {} {} < FILE", program_name(),
+                                          given.command.name, format_argument(argument)));
+  }
   throw UsageError(
       mistake,
       std::filesystem::exists(argument, ignored)

@@ -129,7 +129,7 @@ void define(CLI::App& command, Arguments& arguments) {
   command
       .add_option("--allow-change", arguments.allowed,
                   "Config key whose value may differ from the checkpoint, or key of a data file "
-                  "whose contents may differ")
+                  "whose contents may differ; repeat the option for each key")
       ->type_name("KEY")
       ->allow_extra_args(false)
       ->needs(resume);

@@ -187,7 +187,7 @@ const std::vector<Wrong> wrong_texts = {
     {"a:\n  b: 1\n\n  c 2\n\n  d: 3\n", {{"x:6:4", "", {"line 4"}}}},
     {"a: b: 1\n", {{"x:1:5", "", {"not valid YAML: illegal map value"}}}},
     {"a:\n  b: \"\\\xDE\x93\"\n", {{"x:2:9", "", {"unknown escape character: \\xDE"}}}},
-    {"a: {b: 1\n", {{"x:1:9", "", {"end of map flow not found", "write every key as"}}}},
+    {"a: {b: 1\n", {{"x:1:9", "", {"end of map flow not found", "close the section"}}}},
     // Characters.
     {"a:\n\tb: 1\n  \tc: 1\n\t# a comment may\n",
      {{"x:2:1", "", {"a tab in the indentation", "indent with spaces"}},
