@@ -35,6 +35,9 @@ Ids::Ids(std::initializer_list<std::initializer_list<std::int32_t>> rows)
 }
 
 Ids Ids::arange(std::size_t count) {
+  if (count > std::size_t{1} << 31U) {
+    throw ValueError(fmt::format("Ids::arange: count is {}, expected at most 2^31", count));
+  }
   Ids ids = zeros({count});
   std::iota(ids.begin(), ids.end(), 0);
   return ids;

@@ -20,8 +20,8 @@ class Ids {
  public:
   /// Empty ids, of shape (0).
   Ids() = default;
-  /// Ids that are all `value`. Without a value, use zeros(): Ids({2, 3}) are the ids 2 and 3.
-  Ids(const Shape& shape, std::int32_t value);
+  /// Ids that are all `value`.
+  explicit Ids(const Shape& shape, std::int32_t value);
   /// Ids with one axis, of shape (values.size()).
   explicit Ids(std::vector<std::int32_t> values);
   /// The values in row-major order. Throws ShapeError if their number does not match the shape.
@@ -33,9 +33,11 @@ class Ids {
   /// not the id 7.
   template <std::same_as<std::int32_t> T>
   Ids(std::initializer_list<T> values) : Ids(std::vector<std::int32_t>(values)) {}
-  /// Zeros of a shape: Ids::zeros({2, 3}) is Ids{{0, 0, 0}, {0, 0, 0}}.
+  /// Zeros of a shape: Ids::zeros({2, 3}) is Ids{{0, 0, 0}, {0, 0, 0}}. Without `zeros`, Ids({2,
+  /// 3}) are the ids 2 and 3.
   static Ids zeros(const Shape& shape) { return Ids(shape, 0); }
-  /// The ids 0, 1, ..., count - 1, such as positions, of shape (count).
+  /// The ids 0, 1, ..., count - 1, such as positions, of shape (count). Throws ValueError if
+  /// count > 2^31.
   static Ids arange(std::size_t count);
   /// Ids with one axis: Ids::from({4, 1, 1}) has shape (3).
   static Ids from(std::vector<std::int32_t> ids);

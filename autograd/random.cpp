@@ -7,7 +7,6 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
-#include <numeric>
 #include <span>
 #include <utility>
 
@@ -144,8 +143,7 @@ Ids random_permutation(std::size_t n, const RandomStream& random) {
   if (n > std::size_t{1} << 31) {
     throw ValueError(fmt::format("random_permutation: n is {}, expected at most 2^31", n));
   }
-  Ids order = Ids::zeros({n});
-  std::iota(order.begin(), order.end(), 0);
+  Ids order = Ids::arange(n);
   for (std::size_t i = n; i-- > 1;) {
     const auto drawn = static_cast<std::size_t>(static_cast<double>(i + 1) * random.uniform(i));
     std::swap(order[i], order[std::min(drawn, i)]);

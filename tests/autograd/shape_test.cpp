@@ -126,6 +126,7 @@ TEST_CASE("ids are made from rows, from a shape and a value, and from values") {
   CHECK(Ids::zeros({2, 3}) == Ids{{0, 0, 0}, {0, 0, 0}});
   CHECK(Ids::arange(3) == Ids{0, 1, 2});
   CHECK(Ids::arange(0) == Ids());
+  check_error<ValueError>("arange|2147483649|2^31", [] { Ids::arange(2'147'483'649U); });
   CHECK(Ids(std::vector<std::int32_t>{7, 8, 9}) == Ids(Shape{3}, {7, 8, 9}));
   CHECK(Ids().shape() == Shape{0});
   CHECK(Ids().size() == 0);

@@ -289,9 +289,12 @@ TEST_CASE("attention rejects shapes that do not fit") {
   };
   const AttentionOptions two{.num_heads = 2};
   const std::string name = "scaled_dot_product_attention: ";
-  check_error<ShapeError>(name + "q|(2, 3, 5)|num_heads = 2", call({2, 3, 5}, {2, 3, 5}, {2, 3, 5}, two));
-  check_error<ShapeError>(name + "k|(2, 5, 3)|num_heads = 2", call({2, 3, 4}, {2, 5, 3}, {2, 5, 4}, two));
-  check_error<ShapeError>(name + "v|(2, 5, 9)|num_heads = 2", call({2, 3, 4}, {2, 5, 4}, {2, 5, 9}, two));
+  check_error<ShapeError>(name + "q|(2, 3, 5)|num_heads = 2",
+                          call({2, 3, 5}, {2, 3, 5}, {2, 3, 5}, two));
+  check_error<ShapeError>(name + "k|(2, 5, 3)|num_heads = 2",
+                          call({2, 3, 4}, {2, 5, 3}, {2, 5, 4}, two));
+  check_error<ShapeError>(name + "v|(2, 5, 9)|num_heads = 2",
+                          call({2, 3, 4}, {2, 5, 4}, {2, 5, 9}, two));
   check_error<ShapeError>("num_heads = 0", call({2, 3, 4}, {2, 3, 4}, {2, 3, 4}, {.num_heads = 0}));
   for (const Shape& q : {Shape{3, 4}, Shape{1, 2, 3, 4}, Shape{2, 3, 0}}) {
     check_error<ShapeError>(name + "q", call(q, {2, 3, 4}, {2, 3, 4}));
