@@ -45,8 +45,12 @@ void require_command(const CLI::App& program, const std::string& word) {
   const auto begins = [&](const std::string& name) {
     return word.size() >= min_length && name.starts_with(word);
   };
-  constexpr const char* to_answer = "use `translate`, `classify`, `tag`, `fill` or `generate`";
-  constexpr std::array<std::array<const char*, 2>, 5> others{
+  std::vector<std::string> answering = {"generate"};
+  for (const Command& command : all_commands()) {
+    if (command.answers_lines) answering.emplace_back(command.name);
+  }
+  const std::string to_answer = "use " + list_in_words(answering);
+  const std::array<std::pair<const char*, std::string>, 5> others{
       {{"resume", "use `train --resume RUN`"},
        {"test", "use `evaluate RUN`"},
        {"predict", to_answer},
@@ -153,8 +157,13 @@ std::optional<std::string> hint_for_needless_option(const AddedCommand& given,
   if (!given.command.answers_lines) reject(program, mistake);
   std::error_code ignored;
   if (std::filesystem::is_directory(argument, ignored)) {
-    throw UsageError(mistake, fmt::format("put the run first: {} {} {} < FILE", program_name(),
-                                          given.command.name, format_argument(argument)));
+    const auto file = std::ranges::find_if(words, [&](const std::string& word) {
+      return !word.ends_with(".h5") && std::filesystem::is_regular_file(word, ignored);
+    });
+    if (file == words.end()) reject(program, mistake);
+    throw UsageError(
+        mistake, fmt::format("put the run first: {} {} {} < {}", program_name(), given.command.name,
+                             format_argument(argument), format_argument(*file)));
   }
   throw UsageError(
       mistake,

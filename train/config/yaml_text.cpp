@@ -126,7 +126,7 @@ std::string hint_for_section_line(std::string_view line) {
                      escaped(line.substr(0, section)));
 }
 
-/// A line `key: value` or `section:`.
+/// A line `key: value`, `section:` or `section: &anchor`.
 struct KeyLine {
   std::size_t indentation;  ///< in spaces
   std::string key;
@@ -139,8 +139,11 @@ std::optional<KeyLine> read_key_line(std::string_view line) {
   const std::size_t begin = std::min(line.find_first_not_of(' '), line.size());
   const std::size_t end = line.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_", begin);
   if (end == line.npos || end == begin || line[end] != ':') return std::nullopt;
+  const std::size_t value = line.find_first_not_of(' ', end + 1);
+  const bool is_anchor = value != line.npos && line[value] == '&' &&
+                         line.find_first_not_of(' ', line.find(' ', value)) == line.npos;
   return KeyLine{begin, std::string(line.substr(begin, end - begin)),
-                 line.find_first_not_of(' ', end + 1) != line.npos};
+                 value != line.npos && !is_anchor};
 }
 
 /// The hint for a key whose indentation matches no key above it; empty if the indentation is right.
@@ -169,7 +172,8 @@ std::string hint_for(const YAML::Exception& error, const std::vector<std::string
   if (starts_with_a_symbol) return "put the value in double quotes if it is meant as text";
   for (const auto& [kind, bracket] : {std::pair("map", '}'), std::pair("sequence", ']')}) {
     if (error.msg.find(fmt::format("end of {} flow not found", kind)) != std::string::npos) {
-      return fmt::format("close the section or list above with `{}`", bracket);
+      return fmt::format("separate the entries with commas, and close the {} with `{}`",
+                         bracket == '}' ? "section" : "list", bracket);
     }
   }
   const std::size_t found = line_of(error.mark);  // the line of the error or the next line
