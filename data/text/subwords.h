@@ -120,8 +120,9 @@ class VocabularyTooLarge : public DataError {
 /// sentences  UTF-8 without line ends and NUL
 /// options    with kind SubwordKind::unigram or bpe
 /// place      origin of the sentences in messages, such as a config key
-/// throws     VocabularyTooLarge; DataError, naming the nearest possible size, if the vocabulary is
-///            too small for the text.
+/// throws     VocabularyTooLarge if the vocabulary is too large for the text; DataError if it is
+/// too
+///            small. Both name the nearest possible size.
 std::shared_ptr<const SubwordModel> train_subwords(std::span<const std::string> sentences,
                                                    const SubwordOptions& options,
                                                    const std::string& place);

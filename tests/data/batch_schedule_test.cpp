@@ -226,7 +226,7 @@ TEST_CASE(
   CHECK(static_cast<double>(sizes.tokens) / static_cast<double>(sizes.batches) > 0.97 * 512);
 }
 
-TEST_CASE("examples that an epoch makes longer than a batch are still in one batch each") {
+TEST_CASE("examples that an epoch makes longer than max_tokens are each in exactly one batch") {
   const std::vector<Example> pairs(50, Example{{5, 6}, {5, 6}});
   BatchSchedule schedule(pairs, BatchTokens{5}, 1, longer_in_epoch(pairs));
   std::vector<BatchIndices> batches;

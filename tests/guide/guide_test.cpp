@@ -626,4 +626,8 @@ TEST_CASE("the guide: the program trains the custom model") {
   const TrainedModel trained = load_trained_model("runs/my");
   CHECK(trained.model->parameters.find("output.weight") != nullptr);
   CHECK(trained.model->parameters.find("output.bias") == nullptr);
+  // No model can predict English from one character. The check must not call this an error.
+  folder.write("text.txt", read("README.md") + read("CONTRIBUTING.md"));
+  const auto program = [](int argc, char** argv) { return run_program(argc, argv); };
+  CHECK(run(program, {"my_program", "check", "my.yaml"}) == 0);
 }

@@ -127,7 +127,8 @@ CheckResult precision(const CheckContext& context);
 /// larger for tied embeddings, since they favor the token that was just read.
 CheckResult initial_loss(const CheckContext& context);
 
-/// The model overfits a single batch: its loss reaches minimum_loss(). Uses float32, without
+/// The model overfits a single batch: its loss reaches minimum_loss(). Trains until the loss
+/// stagnates, for at most 6,000 steps. Uses float32, without
 /// dropout and label smoothing. Skipped for a model that reads too few tokens to overfit, or has
 /// fewer parameters than the batch has labels.
 CheckResult overfit_batch(const CheckContext& context);

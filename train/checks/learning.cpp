@@ -34,9 +34,10 @@ double initial_loss_tolerance(const CheckContext& context) {
 
 // ---- Overfitting one batch.
 
-constexpr std::size_t min_steps = 600;   ///< without success
-constexpr std::size_t max_steps = 6000;  ///< while the loss still falls
-/// The loss still falls if its distance to the minimum shrinks to this factor in `progress_steps`.
+constexpr std::size_t min_steps = 600;  ///< before the check may end because the loss stagnates
+constexpr std::size_t max_steps = 6000;
+/// The loss stagnates if its distance to the minimum does not shrink to this factor in
+/// `progress_steps`.
 constexpr double progress_factor = 0.97;
 constexpr std::size_t progress_steps = 200;
 constexpr double learned = 0.05;  ///< in nats per token, above the minimum
@@ -155,8 +156,9 @@ std::string capacity_limit(const CheckContext& context, double loss) {
   }
   const double minimum = minimum_loss_of_read_tokens(context);
   if (std::isfinite(minimum) && loss < minimum + learned) {
-    return fmt::format("from the tokens that it reads for each label, no model reaches a loss below {:.4f}",
-                       minimum);
+    return fmt::format(
+        "from the tokens that it reads for each label, no model reaches a loss below {:.4f}",
+        minimum);
   }
   return "";
 }

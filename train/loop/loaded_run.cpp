@@ -285,7 +285,8 @@ void report_finished(const RunDirectory& directory, const ResumePlan& plan,
   for (const std::string& warning : warnings_of(plan)) warn(warning);
   for (const auto* changes : {&plan.changes.free, &plan.changes.allowed}) {
     for (const ConfigDifference& change : *changes) {
-      if (change.key == "train.steps") continue;  // part of the reason below
+      // The reason below includes the steps. A dry run does not write the average.
+      if (change.key == "train.steps" || change.key == "train.average_last") continue;
       warn(fmt::format("{} has no effect: no step is left to train", to_string(change)));
     }
   }

@@ -128,9 +128,10 @@ std::string Trainer::best_in_words() const {
   const bool never_scored = metric != "loss" && state_.best_value == 0.0;
   return fmt::format("best validation: {} {:.4f} at step {}{}", metric, state_.best_value,
                      format_count(*state_.best_step),
-                     never_scored ? "; all validations scored 0, so the best step is arbitrary: "
-                                    "choose another train.best_metric, such as loss"
-                                  : "");
+                     never_scored
+                         ? "; no validation scored more than 0, so this is only the first: "
+                           "choose another train.best_metric, such as loss"
+                         : "");
 }
 
 bool Trainer::out_of_patience() const {

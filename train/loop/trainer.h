@@ -86,7 +86,7 @@ class Trainer {
   RunEnd run(Interruptions interruptions = {});
 
   bool finished() const;
-  /// "best validation: loss 2.1334 at step 300", with advice if all validations scored 0; empty
+  /// "best validation: loss 2.1334 at step 300", with advice if the best score is 0; empty
   /// without a validation.
   std::string best_in_words() const;
   std::uint64_t step() const { return state_.step; }
