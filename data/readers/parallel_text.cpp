@@ -274,9 +274,9 @@ class TrainingPairs {
                                    fmt::format("{} with {}", source, target), corpus.notes));
       return;
     }
-    const auto learn_target = [&] {
+    const auto learn_target = [&, &place = target] {
       corpus.target_vocabulary = Vocabulary(make_subwords(
-          std::move(targets), words_, SubwordSide::target, base_, target, corpus.notes));
+          std::move(targets), words_, SubwordSide::target, base_, place, corpus.notes));
     };
     try {
       corpus.source_vocabulary = Vocabulary(make_subwords(
