@@ -33,8 +33,8 @@ class Ids {
   /// not the id 7.
   template <std::same_as<std::int32_t> T>
   Ids(std::initializer_list<T> values) : Ids(std::vector<std::int32_t>(values)) {}
-  /// Zeros of a shape: Ids::zeros({2, 3}) is Ids{{0, 0, 0}, {0, 0, 0}}. Without `zeros`, Ids({2,
-  /// 3}) are the ids 2 and 3.
+  /// Zeros of a shape: Ids::zeros({2, 3}) is Ids{{0, 0, 0}, {0, 0, 0}}. Ids({2, 3}) has the values
+  /// 2 and 3.
   static Ids zeros(const Shape& shape) { return Ids(shape, 0); }
   /// The ids 0, 1, ..., count - 1, such as positions, of shape (count). Throws ValueError if
   /// count > 2^31.

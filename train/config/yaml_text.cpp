@@ -133,7 +133,7 @@ struct KeyLine {
   bool has_value;
 };
 
-/// The key of a line; nullopt for other lines, such as those of a list.
+/// The key of a line; nullopt for other lines, such as list entries.
 std::optional<KeyLine> read_key_line(std::string_view line) {
   line = line.substr(0, line.find(" #"));
   const std::size_t begin = std::min(line.find_first_not_of(' '), line.size());
